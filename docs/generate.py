@@ -91,6 +91,8 @@ SETTING_WORDS = {
     " or is blocked, with `all` each, with `never` none; what is not written stands in the ledger",
     "intents.layout": "where a new intent goes: `files` gives it a file of its own, `list` puts it into"
     " `active_intents.yaml`, `auto` keeps to a list that is there",
+    "intents.ids": "how a new intent is numbered: `count` takes the next number, `random` six digits that nobody of"
+    " this clone has; `auto` counts as long as the repository has no remote",
     "approvals.threshold": "a risk from 0 to 100: from it on a call needs a person's yes even where every rule allows"
     " it; see [answering questions](../how-to/answer-questions.md)",
     "approvals.timeout_s": "seconds that a question waits for an answer; by default the agent's own time limit less 5",

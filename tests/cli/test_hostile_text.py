@@ -98,7 +98,10 @@ UNSHOWN: dict[tuple[str, ...], str] = {
     **dict.fromkeys([("approvals", word) for word in ("allow", "deny", "revoke")], CHANGES),
     **dict.fromkeys([("intent", word) for word in ("bind", "complete", "delete", "edit", "fork", "new")], CHANGES),
     **dict.fromkeys(
-        [("intent", word) for word in ("propose", "renumber", "reopen", "resolve", "set-status", "unbind", "widen")],
+        [
+            ("intent", word)
+            for word in ("migrate", "propose", "renumber", "reopen", "resolve", "set-status", "sync", "unbind", "widen")
+        ],
         CHANGES,
     ),
     **dict.fromkeys([("plan", word) for word in ("fork", "land", "pause", "resume", "start", "stop", "undo")], CHANGES),

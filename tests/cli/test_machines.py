@@ -60,7 +60,7 @@ def intents(machine: Machine) -> list[str]:
 
 
 def test_each_machine_has_a_log_of_its_own_and_all_are_read(host: Machine, container: Machine) -> None:
-    container.run("intent", "new", "two", "--scope", "docs/**")
+    container.run("intent", "new", "two", "--id", "INT-002", "--scope", "docs/**")
     host.run("intent", "new", "three", "--scope", "tools/**")
     for machine in (host, container):
         verified = machine.data("ledger", "verify")

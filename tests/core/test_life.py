@@ -2,8 +2,8 @@
 
 import pytest
 
-from remit.core.intent import Intent, Status
-from remit.core.intents.life import LifeRecord, Origin, Place, derive_status, fingerprint, identify
+from remit.core.intent import Intent, Status, identify
+from remit.core.intents.life import LifeRecord, Origin, Place, derive_status, fingerprint
 
 HERE = Place("/r", "main", {"main": "c1", "feature": "c2", "merged": "c1", "fresh": "c0"}, frozenset({"merged"}))
 

@@ -17,7 +17,7 @@ from ruamel.yaml import YAML
 from remit.core.diff.contents import sha256
 from remit.core.intent import PRIORITIES, STATUSES, Constraint, Criterion, Intent
 from remit.core.intents.validation import describe_constraint
-from remit.workspace.intents_file.edit import FieldValue, add_intent, next_id, remove_intent, set_fields
+from remit.workspace.intents_file.edit import FieldValue, add_intent, remove_intent, set_fields
 from remit.workspace.intents_file.parse import parse_intents
 from remit.workspace.intents_file.storage import EditRefused, IntentsFileChanged, write_intents
 
@@ -398,18 +398,6 @@ def test_other_readers_of_yaml_see_the_same_text(name: str) -> None:
     for document in (yaml.safe_load(text), YAML(typ="safe", pure=True).load(text)):
         (entry,) = document["active_intents"]
         assert (entry["name"], entry["description"]) == (name, name)
-
-
-# -- ids
-
-
-def test_the_next_id_is_after_the_highest_one_broken_ones_counted() -> None:
-    text = ODD.replace("INT-002", "INT-041").replace("'IN_PROGRESS'", "'DOING'").replace("INT-001", "INT-0100")
-    assert next_id(parse_intents(text.encode())) == "INT-101"
-    assert next_id(parse_intents(text.encode()), "FIX") == "FIX-001"
-    assert next_id(parse_intents(b"")) == "INT-001"
-    with pytest.raises(ValueError, match="'int' cannot begin"):
-        next_id(parse_intents(b""), "int")
 
 
 # -- the file

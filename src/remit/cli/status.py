@@ -12,7 +12,7 @@ from rich.text import Text
 
 from remit.cli.intent.intent_view import intent_table
 from remit.cli.output import emit, emit_view, open_gate, open_index, view_command_options
-from remit.cli.policy.mode import MODE_DESCRIPTIONS
+from remit.cli.policy.mode import MODE_DESCRIPTIONS, open_intents
 from remit.cli.records.record_table import record_table
 from remit.cli.screen import Screen
 from remit.cli.view import GAP, TextTable, ViewPart, facts, heading, join_texts, mark, styled_text
@@ -28,7 +28,6 @@ from remit.wiring.hook_switches import find_hook_switches, list_wired_agents
 from remit.wiring.manifest import read_manifest
 from remit.wiring.wire import display_path
 
-OPEN_STATUSES = ("DRAFT", "IN_PROGRESS")
 MAX_CHANGES, MAX_NAMED, MAX_INTENTS, MAX_SESSIONS, MAX_NEWEST = 50, 10, 5, 5, 5
 GRADE_WORDS = {"exact": "written by", "likely": "likely by", None: "perhaps by"}
 """Phrases for blame's grades of evidence."""
@@ -84,7 +83,7 @@ def status(whole: bool, repo: Path, as_json: bool) -> None:
         "root": str(gate.workspace.root),
         "mode": rules.mode,
         "config_error": rules.config_error,
-        "intents": {"open": sum(intent.status in OPEN_STATUSES for intent in intents), "all": len(intents)},
+        "intents": {"open": len(open_intents(rules)), "all": len(intents)},
         "errors": len(rules.document.errors) if rules.document else 0,
         "sessions": [{"session_id": name, "intent_id": session.intent_id} for name, session in recent],
         "untrusted": [command.name for command in gate.untrusted_commands],
@@ -125,11 +124,11 @@ def status_view(gate: Gate, warnings: list[Text], coverage: CoverageReport, scre
     yield from warnings
     yield heading(str(gate.workspace.root))
     yield facts([*rule_facts(gate), *coverage_facts(gate, coverage)])
-    document = gate.rules.document
-    intents = [item for item in (document.intents if document else ()) if item.status in OPEN_STATUSES]
+    rules = gate.rules
+    intents = open_intents(rules)
     if intents:
         yield ""
-        yield intent_table(intents[:MAX_INTENTS])
+        yield intent_table(intents[:MAX_INTENTS], rules.describe_state)
         if len(intents) > MAX_INTENTS:
             yield f"… and {len(intents) - MAX_INTENTS} more: `remit intent list`"
     with open_index(gate.workspace) as index:
@@ -142,7 +141,6 @@ def status_view(gate: Gate, warnings: list[Text], coverage: CoverageReport, scre
 def rule_facts(gate: Gate) -> Iterator[tuple[str, Text | str]]:
     """Yield the mode, errors in the files that govern, and the sessions."""
     rules = gate.rules
-    intents = rules.document.intents if rules.document else ()
     description = styled_text(MODE_DESCRIPTIONS[rules.mode], "dim")
     yield "mode", join_texts(styled_text(rules.mode, "bold"), description, between=GAP)
     if rules.config_error:
@@ -155,7 +153,7 @@ def rule_facts(gate: Gate) -> Iterator[tuple[str, Text | str]]:
     if rules.document and rules.document.errors:
         errors = len(rules.document.errors)
         yield "", mark("warning", f"the files of intents have {errors} errors: see `remit intent lint`")
-    if not any(intent.status in OPEN_STATUSES for intent in intents):
+    if not open_intents(rules):
         yield "intents", "none open: make one with `remit intent new NAME --scope GLOB`"
     for number, key in enumerate(gate.state.list_recent_sessions(MAX_SESSIONS)):
         session = gate.state.active_session(key)

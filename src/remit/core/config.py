@@ -324,7 +324,8 @@ class SessionSettings(Struct, frozen=True, forbid_unknown_fields=True):
 class IntentSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """What Remit writes into the files of intents: with `closing` the end of an intent and a block, with `all` each
     status, with `never` nothing. The rest of an intent's life stands in the ledger. `layout` is where a new intent
-    goes: `auto` keeps to a list that is there.
+    goes: `auto` keeps to a list that is there. `ids` are counted, or six random
+    digits; `auto` counts as long as there is no remote.
 
     `auto_select` says how a session without a selection gets its intent. "bound": by a person's binding, `REMIT_INTENT`
     or the branch's name only. "single": without any of these, the one open intent.
@@ -332,6 +333,7 @@ class IntentSettings(Struct, frozen=True, forbid_unknown_fields=True):
 
     write_back: Literal["closing", "all", "never"] = "closing"
     layout: Literal["auto", "files", "list"] = "auto"
+    ids: Literal["auto", "count", "random"] = "auto"
     auto_select: Literal["bound", "single"] = "bound"
 
 

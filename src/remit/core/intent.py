@@ -7,6 +7,7 @@ from typing import Any, Literal, TypeAlias, cast, get_args
 
 from msgspec import Struct, json
 
+from remit.core.diff.contents import sha256
 from remit.core.python_runtime import LazyProperty
 from remit.core.redaction import redact
 from remit.core.scope.path_patterns import Scope, find_literal_prefix
@@ -82,6 +83,15 @@ class Intent(Struct, frozen=True):
         return tuple(constraint for constraint in self.constraints if constraint.kind is not None)
 
 
+UID_CHARS = 8
+
+
+def identify(intent: Intent) -> str:
+    """Return the hidden name that tells two intents of one label apart."""
+    key = f"{intent.id}\0{intent.created_at}" if intent.created_at else intent.id
+    return intent.uid or sha256(key.encode("utf-8", "surrogatepass"))[:UID_CHARS]
+
+
 Severity: TypeAlias = Literal["error", "warning"]
 LintCode: TypeAlias = Literal[
     "YAML_PARSE_ERROR", "CONFLICT_MARKERS", "MISSING_ACTIVE_INTENTS", "INVALID_ID_FORMAT", "DUPLICATE_ID",
@@ -132,6 +142,12 @@ class IntentsDocument(Struct, frozen=True):
     @property
     def errors(self) -> tuple[LintFinding, ...]:
         return tuple(f for f in self.findings if f.severity == "error")
+
+    def without(self, prefix: str) -> "IntentsDocument":
+        """Return the document without the intents whose files' names begin so."""
+        left_out = {intent_id for intent_id, name in self.files.items() if name.startswith(prefix)}
+        kept = tuple(intent for intent in self.intents if intent.id not in left_out)
+        return self if not left_out else IntentsDocument(kept, self.findings, self.sha256, self.files, self.digests)
 
     def find_version(self, intent_id: str | None) -> str:
         """Return the SHA-256 of the file that the intent stands in."""

@@ -189,6 +189,8 @@ class Body(RecordPart, frozen=True):
     dirty: bool | UnsetType = UNSET
     duration_ms: int | UnsetType = UNSET
     chain: Chain | UnsetType = UNSET
+    intent_uid: str | UnsetType = UNSET
+    """The hidden name of the intent, which tells two of one label apart."""
 
 
 class Record(Struct, frozen=True):

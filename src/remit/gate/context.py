@@ -9,17 +9,18 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from msgspec import Struct, json
+from msgspec import UNSET, Struct, json
 from msgspec.structs import replace
 
 from remit.core.call import SessionKey, ToolCall
 from remit.core.decision import Decision, Grant, Mode, Violation
 from remit.core.diff.contents import ContentVersion, hash_git_blob, sha256
-from remit.core.intent import Intent, describe_intent_change
+from remit.core.intent import Intent, describe_intent_change, identify
 from remit.core.python_runtime import LazyProperty, prepare_type
 from remit.core.record import Body, Record
 from remit.core.redaction import is_secret_file
 from remit.gate.governing import (
+    PENDING,
     Rules,
     accept_rules,
     copies_signature,
@@ -189,8 +190,7 @@ class WorkspaceContext:
 
     @property
     def rules(self) -> Rules:
-        self.last_rules = load_rules(self.workspace)
-        self.recorder.patterns = self.last_rules.config.redact.patterns
+        self.last_rules = self.recorder.rules = load_rules(self.workspace)
         return self.last_rules
 
     def record_late(self, call: ToolCall, decision: Decision, violation: Violation | None, error: Exception) -> bool:
@@ -230,6 +230,7 @@ class WorkspaceContext:
     def record_intent_changes(self, rules: Rules, *, by: str) -> None:
         """Record every difference between the intents file and its last recorded version, and copy what governs."""
         state, document = self.state, rules.written
+        document = document.without(PENDING) if document else None
         signature = copies_signature(self.workspace)
         kept = state.read_fact("kept")
         if signature != kept:
@@ -249,7 +250,8 @@ class WorkspaceContext:
             if before != after:
                 version = document.find_version(intent_id)
                 detail = {"content_sha256": version, "by": by, **describe_intent_change(before, after)}
-                body = Body(event="intent_changed", intent_id=intent_id, session_id=None, detail=detail)
+                uid = identify(intent) if (intent := after or before) else UNSET
+                body = Body(event="intent_changed", intent_id=intent_id, intent_uid=uid, session_id=None, detail=detail)
                 records.append(self.recorder.make_record(body))
                 versions.append(version)
         # A process that died before it stored this has recorded it.

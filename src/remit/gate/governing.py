@@ -30,21 +30,26 @@ from remit.core.intent import (
     IntentsDocument,
     IntentSet,
     LintFinding,
+    identify,
 )
-from remit.core.intents.life import DerivedStatus, LifeRecord, Place, derive_status, identify
+from remit.core.intents.life import DerivedStatus, LifeRecord, Place, derive_status
 from remit.core.python_runtime import prepare_type
 from remit.core.scope.path_patterns import InvalidPath
+from remit.core.untrusted_input import sanitise_line
 from remit.policy.decide import classify
 from remit.workspace.git.command import Git, GitError
 from remit.workspace.git.repository import current_branch
 from remit.workspace.intents_file.storage import (
     CLOSED_FOLDER,
+    FILE_SUFFIX,
     VIEW_MARK,
     IntentFile,
     IntentIgnore,
     join_layouts,
     list_intent_files,
+    place_file,
     read_file_state,
+    read_intent_file,
     read_intent_files,
     read_intent_ignore,
     read_intents,
@@ -82,6 +87,9 @@ if TYPE_CHECKING:
 COPIES_FOLDER = "governing"
 VERSIONS_FOLDER = "versions"  # folder of all contents that the intents file ever had, by SHA-256: records name them so
 INTENTS_CACHE, FILES_CACHE = "intents-cache", "intent-files-cache"
+PENDING = "pending/"  # begin of the names of intents that only another worktree has as files
+PENDING_DAYS = 30
+ORIGIN_SUFFIX = ".origin"  # of the file that names the worktree, and the file there, that declared such an intent
 LIFE_FILE = "life.json"  # file of the newest transition of each intent, by uid: the ledger has them all
 ACCEPTED_FILE, ACCEPTED_BYTES = "accepted", 1 << 15
 """File of the digests of accepted rules, beside the copies."""
@@ -119,11 +127,30 @@ class Rules(Struct, frozen=True):
     loosened: tuple[tuple[str, str], ...] = ()
     """What git brought that would loosen the accepted rules, and does not hold: in fixed words, and in full."""
 
+    @property
+    def offered(self) -> IntentsDocument | None:
+        """Return the intents without those that `.intentignore` bars: nobody is offered one of them."""
+        if self.document is None or not self.ignore.intents:
+            return self.document
+        kept = (intent for intent in self.document.intents if intent.id not in self.ignore.intents)
+        return replace(self.document, intents=tuple(kept))
+
+    def describe_life(self, intent: Intent) -> DerivedStatus:
+        """Return where an intent's status comes from."""
+        return self.life.get(intent.id) or derive_status(intent, None, Place())
+
+    def describe_state(self, intent: Intent) -> str:
+        """Return what a list should say beside a status; empty where the status says all."""
+        life = self.describe_life(intent)
+        barred = "barred by .intentignore" if intent.id in self.ignore.intents else ""
+        said = sanitise_line(life.said, 200) if life.origin in ("record", "elsewhere") else ""
+        return "; ".join(filter(None, (barred, said)))
+
     def find_fault(self, intent_id: str | None) -> LintFinding | None:
         """Return the error that closes an intent, or without one the list: a broken file closes its own intent."""
         files = self.written.files if self.written else {}
         for fault in self.errors:
-            has_own = fault.file.startswith(f"{INTENTS_FOLDER}/")
+            has_own = fault.file.startswith((f"{INTENTS_FOLDER}/", PENDING))
             if fault.intent_id == intent_id is not None if has_own else intent_id not in files:
                 return fault
         return None
@@ -257,7 +284,8 @@ def governing_paths(workspace: Workspace, folder: Path) -> tuple[str, ...]:
     folders = (folder, *(folder / name for name in (HOOKS_FOLDER, INTENTS_FOLDER, CLOSED_FOLDER)))
     paths = (*folders, *(folder / name for name in GOVERNING_FILES), *names)
     accepted = (copies_folder(workspace) / ACCEPTED_FILE, copies_folder(workspace) / "baseline")
-    places = (life_path(workspace), *([workspace.git_dir / "HEAD"] if workspace.git_dir else ()), *accepted)
+    head = [workspace.git_dir / "HEAD"] if workspace.git_dir else []
+    places = (life_path(workspace), pending_folder(workspace), *head, *accepted)
     return tuple(map(str, (*paths, *places, workspace.root / ".intentignore", workspace.state / GOVERNED_MARKER)))
 
 
@@ -280,7 +308,7 @@ def read_rules(workspace: Workspace) -> Rules:
         lost = f"{ORCHESTRATION_FOLDER}/ is missing, and no copy of it is left. Restore it, or run `remit uninstall`."
         document = IntentsDocument(findings=(LintFinding("YAML_PARSE_ERROR", "error", lost),))
     else:
-        document, files = read_all_intents(folder, workspace.state)
+        document, files = read_all_intents(folder, workspace)
     written, life = document, dict[str, DerivedStatus]()
     if document is not None and (records := read_life(workspace)):
         life = derive_life(workspace, document, records)
@@ -313,19 +341,29 @@ def read_rules(workspace: Workspace) -> Rules:
             *map(make_grant_item, config.grants),
         ),
         errors=document.errors if document else (),
-        open_files=tuple((f"{folder}/{file.name}", file.state) for file in files if file.is_open),
+        open_files=tuple(watch_file(workspace, folder, file) for file in files if file.is_open),
     )
 
 
-def read_all_intents(folder: Path, cache: Path) -> tuple[IntentsDocument | None, list[IntentFile]]:
+def watch_file(workspace: Workspace, folder: Path, file: IntentFile) -> tuple[str, tuple[int, ...]]:
+    """Return the file that tells of changes to an intent: its own, or the one in the worktree that declared it."""
+    if not file.name.startswith(PENDING):
+        return f"{folder}/{file.name}", file.state
+    copy = pending_folder(workspace) / file.name.removeprefix(PENDING)
+    _, origin = read_origin(copy.with_suffix(ORIGIN_SUFFIX))
+    return origin, read_file_state(origin)
+
+
+def read_all_intents(folder: Path, workspace: Workspace) -> tuple[IntentsDocument | None, list[IntentFile]]:
     """Return the intents of both layouts, and the files of one each; None where nothing ever declared any."""
-    files, faults = list[IntentFile](), list[LintFinding]()
+    files, faults, cache = list[IntentFile](), list[LintFinding](), workspace.state
     has_folder = is_folder(folder / INTENTS_FOLDER)
     try:
         files = read_intent_files(folder, cache / FILES_CACHE) if has_folder and list_intent_files(folder) else []
     except OSError as failure:
         why = f"{ORCHESTRATION_FOLDER}/{INTENTS_FOLDER}/ cannot be read: {failure.strerror}"
         faults.append(LintFinding("TOO_MANY_INTENTS", "error", why, file=INTENTS_FOLDER))
+    files += read_pending(workspace, files)
     known = frozenset(file.intent_id for file in files if file.intent_id)
     listed = read_intents(folder / LIST_FILE, cache / INTENTS_CACHE, known)
     if not files and not faults:
@@ -334,12 +372,82 @@ def read_all_intents(folder: Path, cache: Path) -> tuple[IntentsDocument | None,
     return replace(document, findings=(*faults, *document.findings)), files
 
 
-# Lives of intents
+# Lives of intents, and intents that no commit has yet
 
 
 def life_path(workspace: Workspace) -> Path:
+    return pending_folder(workspace) / LIFE_FILE
+
+
+def pending_folder(workspace: Workspace) -> Path:
+    """Return the folder that all worktrees of a clone share: lives, and copies of declared intents by uid."""
     folder = workspace.state / "intents"
-    return (folder / copies_folder(workspace).name if workspace.is_nested else folder) / LIFE_FILE
+    return folder / copies_folder(workspace).name if workspace.is_nested else folder
+
+
+def read_pending(workspace: Workspace, own: Iterable[IntentFile]) -> list[IntentFile]:
+    """Return the intents that other worktrees have declared and no commit has yet; an own file of an id counts."""
+    folder, found = pending_folder(workspace), list[IntentFile]()
+    names = [name for name in list_names(folder) if name.endswith(FILE_SUFFIX)]
+    if not names:
+        return []
+    uids, ids = {identify(f.placed.intent) for f in own if f.placed}, {f.intent_id for f in own}
+    for name in names:
+        uid = name.removesuffix(FILE_SUFFIX)
+        if uid not in uids and not is_taken_back(folder / f"{uid}{ORIGIN_SUFFIX}"):
+            file = read_intent_file(folder, name, read_file_state(folder / name))
+            if file.placed is not None and file.placed.sound and file.intent_id not in ids:
+                found.append(place_file(replace(file, name=f"{PENDING}{name}")))
+    return found
+
+
+def read_origin(origin: Path) -> tuple[str, str]:
+    """Return the worktree that declared an intent, and the file there."""
+    root, _, file = os.fsdecode(read_tail(origin, MAX_FILE_BYTES)).partition("\n")
+    return root, file
+
+
+def is_taken_back(origin: Path) -> bool:
+    """Return whether the file of a declared intent is gone from the worktree that declared it, which is still there."""
+    root, file = read_origin(origin)
+    return bool(file) and is_folder(root) and not path_exists(file)
+
+
+def list_names(folder: Path) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))  # noqa: PTH208
+    except OSError:
+        return []
+
+
+def put_pending(workspace: Workspace, uid: str, file: Path | None) -> None:
+    """Keep a copy of the file of a declared intent for the other worktrees; None forgets it. Raises OSError."""
+    path, root = pending_folder(workspace) / f"{uid}{FILE_SUFFIX}", workspace.common_dir
+    if root is None or workspace.is_assigned:
+        return
+    if file is None:
+        path.unlink(missing_ok=True)
+        path.with_suffix(ORIGIN_SUFFIX).unlink(missing_ok=True)
+    else:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_below(root, path.with_suffix(ORIGIN_SUFFIX), os.fsencode(f"{workspace.root}\n{file}"), 0o600)
+        write_below(root, path, file.read_bytes(), 0o600)
+
+
+def forget_committed(workspace: Workspace) -> None:
+    """Forget the copies of declared intents that HEAD has by now, and those that nobody has committed in a month."""
+    folder = pending_folder(workspace)
+    names = [name for name in list_names(folder) if name.endswith(FILE_SUFFIX)]
+    if not names:
+        return
+    with suppress(OSError, GitError):
+        own = {identify(f.placed.intent): f.name for f in read_intent_files(workspace.folder) if f.placed is not None}
+        for name in names:
+            uid = name.removesuffix(FILE_SUFFIX)
+            path = f"{ORCHESTRATION_FOLDER}/{own[uid]}" if uid in own else ""
+            is_old = time.time() - (folder / name).stat().st_mtime > PENDING_DAYS * 86400
+            if is_old or (path and Git(workspace.root).run("ls-tree", "HEAD", "--", path)):
+                put_pending(workspace, uid, None)
 
 
 def read_life(workspace: Workspace) -> dict[str, LifeRecord]:

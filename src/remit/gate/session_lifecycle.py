@@ -24,7 +24,7 @@ from remit.core.untrusted_input import sanitise_line
 from remit.gate.accepted_rules.review import describe_loosened, describe_loosened_once
 from remit.gate.context import RECORDING_ERRORS, Attempts, WorkspaceContext, join_lines
 from remit.gate.effects.unexplained_changes import ChangesBetweenCalls, UnfinishedCalls, remove_session_with_commands
-from remit.gate.governing import Rules, forget_rules
+from remit.gate.governing import Rules, forget_committed, forget_rules
 from remit.gate.intents.bindings import describe_request, find_binding, find_request, keep_request
 from remit.gate.intents.intents import Intents
 from remit.gate.intents.lessons import describe_open_items
@@ -127,6 +127,7 @@ class SessionLifecycle:
     def start_session(self, event: SessionStarted, agent: str) -> str:
         """Return the protocol and the intent's block for a session that began or lost its context."""
         context, session = self.context, event.session
+        forget_committed(context.workspace)
         forget_rules(context.workspace)
         rules, tries = context.rules, Attempts()
         unfinished = UnfinishedCalls(context)
@@ -153,7 +154,7 @@ class SessionLifecycle:
         if rules.mode == "enforce" and not context.workspace.is_assigned:
             with tries.step():
                 open_secrets = describe_open_secrets(context)
-        protocol = format_protocol(rules.mode, rules.document, agent)
+        protocol = format_protocol(rules.mode, rules.offered, agent)
         parts = (protocol, looser, block, todo, notice, open_secrets, context.repair_notice, tries.failure_notice)
         return "\n\n".join(filter(None, parts))
 

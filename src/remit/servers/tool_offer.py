@@ -39,7 +39,7 @@ def find_offer(folder: Path) -> ToolOffer:
             return ToolOffer(workspace)
         rules = load_rules(workspace)
         names = offered_tools(rules, is_assigned=workspace.is_assigned)
-        return ToolOffer(workspace, names, format_mcp_instructions(rules.mode, rules.document))
+        return ToolOffer(workspace, names, format_mcp_instructions(rules.mode, rules.offered))
     except RECORDING_ERRORS:
         return ToolOffer()
 

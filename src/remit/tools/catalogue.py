@@ -266,8 +266,10 @@ def select_active_intent(gate: Gate, caller: Caller, given: SelectActiveIntent) 
 
 def list_active_intents(gate: Gate, caller: Caller, given: ListActiveIntents) -> ToolAnswer:
     status = given.status_filter and given.status_filter.upper()
-    intents = [i for i in gate.intents.document.intents if status is None or i.status == status]
-    lines = [f"{i.id} [{i.status}] {i.title} (scope: {', '.join(i.owned_scope)})" for i in intents]
+    rules = gate.rules
+    intents = [i for i in (rules.document.intents if rules.document else ()) if status is None or i.status == status]
+    notes = {i.id: f"; {state}" for i in intents if (state := rules.describe_state(i))}
+    lines = [f"{i.id} [{i.status}{notes.get(i.id, '')}] {i.title} (scope: {', '.join(i.owned_scope)})" for i in intents]
     active = gate.state.active_session(caller.session).intent_id
     text = "\n".join([*lines, f"Active in this session: {active or 'none'}"] if lines else ["There is no such intent."])
     return ToolAnswer(text, {"success": True, "intents": [intent_summary(i) for i in intents], "active": active})
@@ -335,7 +337,7 @@ def offered_tools(rules: Rules | None, *, is_assigned: bool = False) -> tuple[st
     """
     if rules is None:
         return ()
-    if rules.mode == "observe" and not is_assigned and not selectable_intents(rules.document):
+    if rules.mode == "observe" and not is_assigned and not selectable_intents(rules.offered):
         return TOOLS_WITHOUT_INTENTS
     return tuple(name for name in TOOLS if is_assigned or name not in COORDINATION_TOOLS)
 

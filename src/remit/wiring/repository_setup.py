@@ -123,9 +123,25 @@ def start_governing(workspace: Workspace, plan: RepositoryStart) -> None:
     if plan.private:
         hide_from_git(workspace, True)
     if plan.starter:
-        write_below(workspace.root, workspace.folder / INTENTS_FOLDER / "README.md", INTENTS_README.encode())
+        write_readme(workspace)
         ignore_view(workspace)
     accept_present_rules(workspace)
+
+
+def write_readme(workspace: Workspace) -> None:
+    """Write the page that explains the folder of intents, and keeps it. Raises OSError."""
+    path = workspace.folder / INTENTS_FOLDER / "README.md"
+    if not path.exists():
+        write_below(workspace.root, path, INTENTS_README.encode())
+
+
+def show_list(workspace: Workspace) -> None:
+    """Let git see the list of intents. Raises OSError."""
+    path = workspace.folder / ".gitignore"
+    text = path.read_bytes() if path.exists() else b""
+    kept = b"".join(line for line in text.splitlines(keepends=True) if line.strip() != LIST_FILE.encode())
+    if kept != text:
+        write_below(workspace.root, path, kept)
 
 
 def ignore_view(workspace: Workspace) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from conftest import run_git
 from gate.driving import Agent, governed, records
+from remit.core.call import SessionKey
 from remit.gate.gate import Gate
 from remit.gate.intents.intents import IntentCompletion
 
@@ -100,3 +101,16 @@ def test_a_block_is_written_and_its_end_too(repository: Path) -> None:
     assert intents.get("INT-001").blocked_reason == "waits for the key"
     intents.set_status("INT-001", "IN_PROGRESS", by="person")
     assert (intents.get("INT-001").status, intents.get("INT-001").blocked_reason) == ("IN_PROGRESS", None)
+
+
+def test_what_is_done_elsewhere_is_no_finished_dependency_here(repository: Path, home: Path, tmp_path: Path) -> None:
+    governed(repository, intents=INTENTS + "    dependencies: [INT-001]\n")
+    run_git(repository, "add", "-A")
+    run_git(repository, "commit", "-qm", "rules")
+    tree = tmp_path / "wt2"
+    run_git(repository, "worktree", "add", "-q", "-b", "feature", str(tree))
+    there = Gate.open(tree).intents
+    there.set_status("INT-001", "IN_PROGRESS", by="person")
+    there.set_status("INT-001", "DONE", by="person")
+    selected = Gate.open(repository).intents.select(SessionKey("s"), "claude-code", "INT-002")
+    assert selected.warnings == ("INT-002 depends on INT-001, which is not DONE.",)

@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from msgspec.structs import asdict
 
 from remit.cli.completion import complete_intents, complete_sessions
 from remit.cli.intent.bind import bind, unbind
 from remit.cli.intent.edit import edit, fork, new
+from remit.cli.intent.layout import migrate, sync
 from remit.cli.intent.mend import renumber, reopen, resolve
 from remit.cli.output import (
     FINDINGS,
@@ -33,6 +35,7 @@ from remit.core.acts import Act
 from remit.core.call import SessionKey
 from remit.core.intent import STATUSES, Intent, Status
 from remit.gate.gate import Gate
+from remit.gate.governing import Rules
 from remit.gate.intents.person_edits import (
     ChildrenOpen,
     UnprovedCriteria,
@@ -68,7 +71,7 @@ def intent() -> None:
     """What agents may do: each intent owns files, has constraints, and says when it is done."""
 
 
-for command in (new, fork, edit, bind, unbind, resolve, renumber, reopen):
+for command in (new, fork, edit, bind, unbind, resolve, renumber, reopen, migrate, sync):
     intent.add_command(command)
 
 
@@ -78,7 +81,7 @@ for command in (new, fork, edit, bind, unbind, resolve, renumber, reopen):
 def list_(status: str | None, repo: Path, as_json: bool) -> None:
     """List the intents."""
     gate = governed_gate(repo)
-    document = gate.intents.document
+    rules, document = gate.rules, gate.intents.document
     intents = [item for item in document.intents if status is None or item.status == status]
     if document.errors:
         warn(f"the files of intents have {len(document.errors)} errors; see `remit intent lint`")
@@ -86,9 +89,9 @@ def list_(status: str | None, repo: Path, as_json: bool) -> None:
     def list_view(screen: Screen) -> "Iterator[ViewPart]":
         from remit.cli.intent.intent_view import intent_table  # imports rich, which agents' calls never use
 
-        yield intent_table(intents) if intents else NO_INTENTS
+        yield intent_table(intents, rules.describe_state) if intents else NO_INTENTS
 
-    emit_view(intents, as_json, list_view)
+    emit_view([with_life(rules, item) for item in intents], as_json, list_view)
 
 
 @intent.command("show")
@@ -105,7 +108,14 @@ def show(intent_id: str, block: bool, repo: Path, as_json: bool) -> None:
     if block or (not as_json and is_below_agent()):
         emit(shown, as_json, gate.intents.format_block(shown))
         return
-    emit_view(shown, as_json, partial(one_intent_view, gate, shown))
+    emit_view(with_life(gate.rules, shown), as_json, partial(one_intent_view, gate, shown))
+
+
+def with_life(rules: Rules, intent: Intent) -> dict[str, object]:
+    """Return an intent with where its status comes from, and whether it is barred."""
+    life = rules.describe_life(intent)
+    barred = intent.id in rules.ignore.intents
+    return {**asdict(intent), "status_from": life.origin, "status_said": life.said, "barred": barred}
 
 
 def one_intent_view(gate: Gate, shown: Intent, screen: Screen) -> "Iterator[ViewPart]":
@@ -115,7 +125,7 @@ def one_intent_view(gate: Gate, shown: Intent, screen: Screen) -> "Iterator[View
 
     state = gate.state
     keys = [key for key in state.list_recent_sessions() if state.active_session(key).intent_id == shown.id]
-    yield from intent_parts(shown, [key.session_id for key in keys])
+    yield from intent_parts(shown, [key.session_id for key in keys], gate.rules.describe_state(shown))
     with open_index(gate.workspace) as index:
         newest = index.find(intent_id=shown.id, limit=MAX_NEWEST)
     if newest:

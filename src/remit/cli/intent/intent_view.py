@@ -1,6 +1,6 @@
 """Terminal views of intents."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from remit.cli.screen import Screen
 from remit.cli.view import GAP, Meaning, TextTable, ViewPart, facts, join_texts, mark, styled_text
@@ -16,17 +16,21 @@ STATUS_MARKS: dict[Status, Meaning] = {
 }
 
 
-def intent_table(intents: Iterable[Intent]) -> TextTable:
+def intent_table(intents: Iterable[Intent], describe_state: Callable[[Intent], str] = lambda _: "") -> TextTable:
     rows = [
         (
             styled_text(intent.id, "bold"),
             mark(STATUS_MARKS[intent.status], intent.status),
             styled_text(intent.title),
-            styled_text(", ".join(intent.owned_scope), "dim"),
+            styled_text(join_state(", ".join(intent.owned_scope), describe_state(intent)), "dim"),
         )
         for intent in intents
     ]
     return TextTable(rows)
+
+
+def join_state(scope: str, state: str) -> str:
+    return f"{scope}  ({state})" if state else scope
 
 
 def version_parts(version: IntentVersion, screen: Screen, *, is_full: bool) -> Iterator[ViewPart]:
@@ -42,14 +46,15 @@ def version_parts(version: IntentVersion, screen: Screen, *, is_full: bool) -> I
         yield facts([row for name, lines in fields for row in labelled_rows(name, lines)], indent=2)
 
 
-def intent_parts(intent: Intent, sessions: Sequence[str]) -> Iterator[ViewPart]:
-    """Return the fields of an intent, and the sessions that work under the intent."""
-    state = mark(STATUS_MARKS[intent.status], intent.status)
+def intent_parts(intent: Intent, sessions: Sequence[str], state: str = "") -> Iterator[ViewPart]:
+    """Return the fields of an intent, where its status comes from, and the sessions that work under the intent."""
+    word = mark(STATUS_MARKS[intent.status], intent.status)
     rules = (f"{c.text}{f' ({c.kind}, enforced)' if c.kind else ''}" for c in intent.constraints)
     criteria = (f"{c.text}{f' ({c.verify})' if c.verify else ''}" for c in intent.acceptance_criteria)
-    yield join_texts(styled_text(intent.id, "bold"), state, styled_text(intent.title, "bold"), between=GAP)
+    yield join_texts(styled_text(intent.id, "bold"), word, styled_text(intent.title, "bold"), between=GAP)
     yield facts(
         [
+            ("status", state),
             ("about", intent.description),
             ("blocked", styled_text(intent.blocked_reason or "", "yellow")),
             *labelled_rows("scope", intent.owned_scope),

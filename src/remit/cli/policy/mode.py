@@ -97,7 +97,7 @@ def suggest_mode(gate: "Gate", as_json: bool) -> None:
 
 
 def open_intents(rules: Rules) -> list[Intent]:
-    intents = rules.document.intents if rules.document else ()
+    intents = rules.offered.intents if rules.offered else ()
     return [intent for intent in intents if intent.status in ("DRAFT", "IN_PROGRESS")]
 
 

@@ -9,7 +9,6 @@ from msgspec.structs import replace
 from remit.core.diff.contents import sha256
 from remit.core.intent import FINAL_STATUSES, Intent, Status
 
-UID_CHARS = 8
 Origin: TypeAlias = Literal["file", "record", "elsewhere", "open"]
 
 
@@ -51,12 +50,6 @@ class DerivedStatus(Struct, frozen=True, rename={"origin": "from"}):
     origin: Origin
     said: str = ""
     reason: str | None = None
-
-
-def identify(intent: Intent) -> str:
-    """Return the hidden name that tells two intents of one label apart."""
-    key = f"{intent.id}\0{intent.created_at}" if intent.created_at else intent.id
-    return intent.uid or sha256(key.encode("utf-8", "surrogatepass"))[:UID_CHARS]
 
 
 def fingerprint(intent: Intent) -> str:

@@ -5,7 +5,7 @@ from typing import cast
 
 from msgspec import Struct
 
-from remit.core.intent import Constraint, Criterion, Intent
+from remit.core.intent import Constraint, Criterion, Intent, identify
 from remit.core.untrusted_input import sanitise_line
 from remit.gate.context import WorkspaceContext
 from remit.gate.governing import VERSIONS_FOLDER, copies_folder
@@ -31,8 +31,16 @@ class IntentVersion(Struct, frozen=True):
 
 def intent_history(context: WorkspaceContext, intent_id: str, limit: int) -> list[IntentVersion]:
     """Return the newest versions of an intent, oldest first. Raises OSError, LedgerError."""
+    current = context.rules.intents.get(intent_id)
+    uid = identify(current) if current else None
     with context.index() as index:
-        documents = index.find(event="intent_changed", intent_id=intent_id, limit=MAX_VERSIONS)[::-1]
+        documents = index.find(event="intent_changed", intent_id=intent_id, limit=MAX_VERSIONS)
+        if uid is not None:
+            # Those of another intent of that label go; those that it had under another label come along.
+            documents = [d for d in documents if record_body(d).get("intent_uid", uid) == uid]
+            others = index.find(event="intent_changed", intent_uid=uid, limit=MAX_VERSIONS)
+            documents += [d for d in others if record_body(d).get("intent_id") != intent_id]
+        documents.sort(key=lambda document: (str(document.get("timestamp")), str(document.get("id"))))
     first = max(0, len(documents) - limit)
     before: Intent | None = None
     found: list[IntentVersion] = []
@@ -43,7 +51,7 @@ def intent_history(context: WorkspaceContext, intent_id: str, limit: int) -> lis
         # The stored file with this SHA-256, if that content is stored.
         stored = copies_folder(context.workspace) / VERSIONS_FOLDER / digest
         file = read_intents(stored) if digest.isalnum() and not is_deleted else None
-        intent = next((i for i in file.intents if i.id == intent_id), None) if file else None
+        intent = next((i for i in file.intents if i.id == body.get("intent_id")), None) if file else None
         if number > first:
             changes = tuple(describe_differences(before, intent)) if intent else ()
             version = IntentVersion(

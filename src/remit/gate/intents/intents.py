@@ -21,14 +21,23 @@ from remit.core.intent import (
     Status,
     check_transition,
     find_completion_obstacles,
+    identify,
 )
 from remit.core.intents.context_block import RecentChange, render_context_block
-from remit.core.intents.life import LifeRecord, identify
+from remit.core.intents.life import LifeRecord
 from remit.core.record import KEY, Body, EventName, Record, format_utc
 from remit.core.redaction import redact
 from remit.core.untrusted_input import sanitise_line
 from remit.gate.context import WorkspaceContext
-from remit.gate.governing import Rules, accept_change, load_rules, put_life_record
+from remit.gate.governing import (
+    PENDING,
+    Rules,
+    accept_change,
+    load_rules,
+    pending_folder,
+    put_life_record,
+    put_pending,
+)
 from remit.gate.intents.bindings import IntentBinding
 from remit.gate.intents.lessons import find_relevant_lessons
 from remit.gate.intents.refusals import (
@@ -48,6 +57,7 @@ from remit.gate.intents.switches import SwitchRefused, find_refused_path
 from remit.gate.state.workspace_state import SessionState
 from remit.gate.team_hooks.verify_commands import describe_completion_breaches, run_trusted_criteria, split_by_trust
 from remit.ledger.log_files import LedgerError
+from remit.workspace.git.command import GitError
 from remit.workspace.git.repository import current_branch, head_commit
 from remit.workspace.place.assignment_file import read_assignment
 from remit.workspace.place.workspace import is_folder, path_exists, put_session_home
@@ -179,24 +189,23 @@ class Intents:
         validate_scope(intent.owned_scope)
         if not self.workspace.is_governed:
             raise IntentError("Remit does not govern this repository; start with `remit init`")
+        from remit.gate.intents.identity import pick_id
         from remit.workspace.intents_file.edit import add_intent, name_intent_file, render_intent_file
 
         now = self.format_now()
-        named = intent if intent.id else replace(intent, id=self.choose_id())
+        named = intent if intent.id else replace(intent, id=pick_id(self.context))
         if self.writes_files:
             if named.id in self.document.files or self.find_intent(named.id):
                 raise IntentError(f"{named.id} exists already; without an id it gets a free one")
-            text = render_intent_file(replace(named, created_at=named.created_at or now, updated_at=None))
-            self.write_text(self.workspace.folder / INTENTS_FOLDER / name_intent_file(named), text, None)
+            named = replace(named, created_at=named.created_at or now, updated_at=None)
+            text = render_intent_file(named)
+            path = self.workspace.folder / INTENTS_FOLDER / name_intent_file(named)
+            self.write_text(path, text, None)
+            put_pending(self.workspace, identify(named), path)
         else:
             self.rewrite_file(None, lambda text: add_intent(text, named, now=now))
         self.context.record_intent_changes(self.rules, by=by)
         return self.get(named.id)
-
-    def choose_id(self) -> str:
-        from remit.workspace.intents_file.edit import next_id
-
-        return next_id(self.document)
 
     @property
     def writes_files(self) -> bool:
@@ -209,7 +218,18 @@ class Intents:
     def find_file(self, intent_id: str) -> Path:
         """Return the file that an intent stands in: its own, or the list."""
         name = self.document.files.get(intent_id)
+        if name is not None and name.startswith(PENDING):
+            return self.take_pending(intent_id, name)
         return self.workspace.folder / name if name else self.workspace.intents_path
+
+    def take_pending(self, intent_id: str, name: str) -> Path:
+        """Write the file of an intent that another worktree has declared: it is committed here with the work."""
+        from remit.workspace.intents_file.edit import name_intent_file
+
+        path = self.workspace.folder / INTENTS_FOLDER / name_intent_file(self.get(intent_id))
+        content = (pending_folder(self.workspace) / name.removeprefix(PENDING)).read_bytes()
+        self.write_text(path, content.decode(), None)
+        return path
 
     def edit(self, intent_id: str, changes: Mapping[str, Any], *, by: str) -> Intent:
         validate_scope(changes.get("owned_scope", ()), required="owned_scope" in changes)
@@ -233,6 +253,7 @@ class Intents:
 
         if (path := self.find_file(intent_id)) != self.workspace.intents_path:
             remove_below(self.workspace.root, path)
+            put_pending(self.workspace, identify(intent), None)
         else:
             self.rewrite_file(intent_id, lambda text: remove_intent(text, intent_id))
         put_life_record(self.workspace, identify(intent), None)
@@ -243,6 +264,9 @@ class Intents:
 
         now = self.format_now() if self.find_file(intent_id) == self.workspace.intents_path else None
         self.rewrite_file(intent_id, lambda text: set_fields(text, intent_id, changes, now=now))
+        uid = identify(self.get(intent_id))
+        if path_exists(pending_folder(self.workspace) / f"{uid}.yaml"):
+            put_pending(self.workspace, uid, self.find_file(intent_id))
 
     def rewrite_file(self, intent_id: str | None, change: Callable[[str], str]) -> None:
         """Apply `change` to the text of an intent's file, or of the list. A person has to mend a file with errors."""
@@ -297,13 +321,20 @@ class Intents:
             self.require_free(session, tool)
         if said_by and active.intent_id != intent_id:
             active = SessionState(active.agent, active.model)
-        intent = require_selectable(intent_id, active, self.rules, tool)
-        intents = self.document.intents
+        try:
+            intent = require_selectable(intent_id, active, self.rules, tool)
+        except IntentRefused as refused:
+            raise self.name_branches(refused, intent_id) from None
+        rules, intents = self.rules, self.document.intents
         if not said_by and source in CHOSEN_BY_AGENT and intent_id != active.intent_id:
-            refused = find_refused_path(self.context, session, intent, intents)
-            if refused is not None:
-                raise SwitchRefused(refused, intent_id, session, tool, active.intent_id)
-        warnings = (*dependency_warnings(intent, intents), *scope_warnings(intent, expected, intents))
+            refused_path = find_refused_path(self.context, session, intent, intents)
+            if refused_path is not None:
+                raise SwitchRefused(refused_path, intent_id, session, tool, active.intent_id)
+        if not self.workspace.is_assigned:
+            self.find_file(intent.id)  # one that only another worktree has gets its file here
+        # What is done elsewhere is no ground to build on here.
+        here = [other for other in intents if rules.describe_life(other).origin != "elsewhere"]
+        warnings = (*dependency_warnings(intent, here), *scope_warnings(intent, expected, intents))
         if intent.status == "DRAFT":
             intent = self.set_status(intent.id, "IN_PROGRESS", by=agent, session=session)
         by = agent if source == "selected" else source
@@ -315,6 +346,19 @@ class Intents:
         block = self.format_block(intent, session if agent == OWN_AGENT else None)
         self.bind_session(session, agent, intent.id, source, block)
         return SelectedIntent(intent, block, warnings)
+
+    def name_branches(self, refused: IntentRefused, intent_id: str) -> IntentRefused:
+        """Return the refusal of an unknown intent with the branches that declare it."""
+        from remit.gate.intents.identity import find_declaring_branches
+
+        if refused.violation.error_type != "INTENT_NOT_FOUND" or self.workspace.common_dir is None:
+            return refused
+        with suppress(GitError, OSError):
+            if names := find_declaring_branches(self.workspace.root, intent_id):
+                where = f" It is declared on {sanitise_line(', '.join(names[:3]), 200)}."
+                said = refused.violation.error + where
+                return IntentRefused(replace(refused.violation, error=said, message=said))
+        return refused
 
     def bind_session(self, session: SessionKey, agent: str, intent_id: str | None, source: str, block: str) -> None:
         """Store the session's intent and the hash of the delivered `block`. A session keeps its first agent: a person

@@ -9,9 +9,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from remit.core.diff.contents import sha256
-from remit.core.intent import FINAL_STATUSES, INTENTS_FOLDER, Intent, IntentsDocument
-from remit.core.intents.life import LifeRecord, fingerprint, identify
+from remit.core.intent import FINAL_STATUSES, INTENTS_FOLDER, Intent, IntentsDocument, identify
+from remit.core.intents.life import LifeRecord, fingerprint
 from remit.gate.governing import put_life_record, read_life
+from remit.gate.intents.identity import pick_id
 from remit.gate.intents.intents import Intents, redact_statement
 from remit.gate.intents.person_edits import PERSON
 from remit.gate.intents.refusals import IntentError
@@ -127,7 +128,7 @@ def renumber_intent(intents: Intents, intent_id: str, file: str | None = None) -
             raise IntentError(
                 f"no file {file!r} of {intent_id} is in {INTENTS_FOLDER}/; `remit intent lint` names them"
             )
-    new = intents.choose_id()
+    new = pick_id(intents.context)
     if chosen:
         path, _ = max(chosen, key=lambda each: age_key(each[1]))
     elif intents.workspace.intents_path.is_file():

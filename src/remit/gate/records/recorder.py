@@ -18,11 +18,12 @@ from msgspec.structs import replace
 
 from remit.core.call import ToolCall
 from remit.core.diff.contents import sha256
+from remit.core.intent import identify
 from remit.core.machine_paths import STATE_FOLDER
 from remit.core.python_runtime import LazyProperty, prepare_type
 from remit.core.record import Body, MutatedFile, Record, Tool, TracedFile, Vcs, derive_part_id, format_utc, make_uuid7
 from remit.core.redaction import compile_team_pattern, redact_struct, redact_value
-from remit.gate.governing import load_rules
+from remit.gate.governing import Rules, load_rules
 from remit.gate.machine import DOOR_EVIDENCE, Environment
 from remit.gate.records.tree_heads import sign_after_append
 from remit.ledger.log import AppendedRecord, MachineLog, Spool
@@ -57,7 +58,8 @@ class Recorder:
     def __init__(self, workspace: Workspace, environment: Environment) -> None:
         self.workspace = workspace
         self.environment = environment
-        self.patterns: tuple[str, ...] | None = None
+        self.rules: Rules | None = None
+        """Rules as they were asked for last: they name intents, and secrets of the team."""
         """The team's own patterns of secrets, from the rules that were read last."""
 
     @LazyProperty
@@ -113,9 +115,11 @@ class Recorder:
         `vcs` is HEAD, if known to the caller.
         """
         now = self.environment.clock.now()
-        if self.patterns is None:
-            self.patterns = load_rules(self.workspace).config.redact.patterns
-        extra = tuple(map(compile_team_pattern, self.patterns))
+        if self.rules is None:
+            self.rules = load_rules(self.workspace)
+        extra = tuple(map(compile_team_pattern, self.rules.config.redact.patterns))
+        if body.intent_uid is UNSET and body.intent_id and (intent := self.rules.intents.get(body.intent_id)):
+            body = replace(body, intent_uid=identify(intent))
         if person := self.environment.person:
             body = replace(body, detail={**(body.detail or {}), "who": msgspec.to_builtins(person)})
         if agent is None and (evidence := DOOR_EVIDENCE.get()):

@@ -91,7 +91,7 @@ class SnapshotTaker:
         snapshot = take_snapshot(
             context.snapshots,
             context.workspace,
-            redact_struct(occasion, tuple(map(compile_team_pattern, context.recorder.patterns or ()))),
+            redact_struct(occasion, tuple(map(compile_team_pattern, config.redact.patterns))),
             seen.files,
             at=context.environment.clock.now(),
             max_mib=config.snapshots.max_file_mib,

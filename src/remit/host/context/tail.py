@@ -73,8 +73,9 @@ def collect_remarks(run: Run, gate: Gate, *, has_words: bool) -> list[str]:
 
 
 def find_intent_version(run: Run, gate: Gate) -> str:
-    document = gate.rules.document
-    return f"{gate.state.active_session(run.session).intent_id} {document.sha256 if document else ''}"
+    rules = gate.rules
+    digest, statuses = rules.document.sha256 if rules.document else "", {i: d.status for i, d in rules.life.items()}
+    return f"{gate.state.active_session(run.session).intent_id} {digest} {statuses}"
 
 
 def offer_lesson(run: Run, gate: Gate) -> str:

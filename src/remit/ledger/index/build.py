@@ -20,7 +20,7 @@ from remit.ledger.log_files import DECODE_ERRORS, first_seq, flush, list_readabl
 from remit.ledger.reader import LineNotThere, LogLine, LogPosition, read_bytes, read_lines, read_spans
 from remit.ledger.sqlite_file import copy_to_memory, enable_write_ahead, remove_database, run_statements, transaction
 
-SCHEMA_VERSION = 10
+SCHEMA_VERSION = 11
 BUSY_TIMEOUT_S = 30.0
 
 TABLES = f"""
@@ -28,7 +28,7 @@ create table records (
   number integer primary key, id text not null unique, log text not null,
   segment integer not null, offset integer not null, length integer not null, at text not null, event text,
   agent text, session_id text, intent_id text,
-  tool text, decision text, agent_id text);
+  tool text, decision text, agent_id text, intent_uid text);
 create table files (
   record integer not null, path text not null, before_blob text, after_blob text, before_sha text, after_sha text);
 create table ranges (
@@ -62,6 +62,7 @@ INDEXES = """
 create index records_by_event on records (event);
 create index records_by_session on records (session_id);
 create index records_by_intent on records (intent_id);
+create index records_by_uid on records (intent_uid);
 create index records_by_agent on records (agent);
 create index records_by_time on records (at);
 create index files_by_path on files (path, record);
@@ -214,6 +215,7 @@ class _IndexedView(Struct, gc=False):
     event: str | None = None
     session_id: str | None = None
     intent_id: str | None = None
+    intent_uid: str | None = None
     agent_id: str | None = None
     call: _IndexedCall | None = None
     decision: _IndexedDecision | None = None
@@ -296,7 +298,7 @@ def build_rows(found: Iterable[FoundLine], number: int) -> dict[str, list[Row]]:
         place = (item.place, _first_seq(line.segment), line.offset, len(line.raw), record.timestamp)
         who = (body.event, tool.name if tool else None, body.session_id, body.intent_id)
         effect = "deny" if body.event == "denied" else body.decision.effect if body.decision else None
-        what = (body.call.name if body.call else None, effect, body.agent_id)
+        what = (body.call.name if body.call else None, effect, body.agent_id, body.intent_uid)
         records.append((n, record.id, *place, *who, *what))
         named = body.call.paths if body.call else ()
         if not body.files and not record.files:

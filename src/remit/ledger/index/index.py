@@ -50,6 +50,7 @@ class Filters(TypedDict, total=False):
     event: str | None
     session_id: str | None
     intent_id: str | None
+    intent_uid: str | None
     agent: str | None
     tool: str | None
     decision: str | None
@@ -129,14 +130,16 @@ _SELECT_CHANGING = """select distinct r.number, r.log, r.segment, r.offset, r.le
 _HAS_HASH = """r.number in (select record from ranges where content_hash = ?
   union select record from files where after_sha = ? union select record from files where before_sha = ?)"""
 
-_EqualityField: TypeAlias = Literal["session_id", "intent_id", "agent", "event", "tool", "decision", "agent_id"]
+_EqualityField: TypeAlias = Literal[
+    "session_id", "intent_uid", "intent_id", "agent", "event", "tool", "decision", "agent_id"
+]
 _EQUALITY_FIELDS: tuple[_EqualityField, ...] = (
-    *("session_id", "intent_id", "agent", "event"),
+    *("session_id", "intent_uid", "intent_id", "agent", "event"),
     *("tool", "decision", "agent_id"),
 )
 """Ordered by how selective their SQL indexes are; SQLite uses only one of them per query. The last three have none."""
 
-FacetField: TypeAlias = Literal["event", "tool", "decision", "agent_id"]
+FacetField: TypeAlias = Literal["event", "tool", "decision", "agent_id", "intent_id"]
 
 
 class Index:

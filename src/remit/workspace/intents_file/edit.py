@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from msgspec.structs import replace
 
-from remit.core.intent import FINAL_STATUSES, Constraint, Criterion, Intent, IntentsDocument, is_intent_id
+from remit.core.intent import FINAL_STATUSES, Constraint, Criterion, Intent, is_intent_id
 from remit.core.intents.validation import describe_constraint, parse_time
 from remit.workspace.intents_file.parse import IntentNode, Value, is_single_intent, list_intent_nodes, parse_intents
 from remit.workspace.intents_file.storage import EditRefused
@@ -53,7 +53,7 @@ def add_intent(text: str, intent: Intent, *, now: str) -> str:
     added = replace(intent, created_at=intent.created_at or now, updated_at=now)
     source = IntentsSource(text)
     if source.list_entries(intent.id):
-        raise EditRefused(f"{intent.id} exists already; `next_id` gives a free one")
+        raise EditRefused(f"{intent.id} exists already; without an id it gets a free one")
     return source.apply(_build_addition(source, added), (*source.document.intents, added), intent.id)
 
 
@@ -157,15 +157,6 @@ def remove_intent(text: str, intent_id: str) -> str:
     source = IntentsSource(text)
     splice = _build_removal(source, source.find_entry(intent_id))
     return source.apply([splice], [i for i in source.document.intents if i.id != intent_id], intent_id)
-
-
-def next_id(document: IntentsDocument, prefix: str = "INT") -> str:
-    """Return the first id after the highest in use, broken intents included. Raises ValueError for a bad prefix."""
-    if not is_intent_id(f"{prefix}-001"):
-        raise ValueError(f"{prefix!r} cannot begin an intent id; expected 2 to 8 letters A-Z")
-    used = [i.id for i in document.intents] + [f.intent_id or "" for f in document.findings]
-    parts = (name.rpartition("-") for name in used if is_intent_id(name))
-    return f"{prefix}-{max((int(number) for start, _, number in parts if start == prefix), default=0) + 1:03d}"
 
 
 class IntentsSource:

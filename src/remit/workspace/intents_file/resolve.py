@@ -1,12 +1,11 @@
 """Merging of intents files by meaning, where git stopped: text in, text out, with each byte outside a change kept."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from remit.core.intent import Intent, IntentsDocument
-from remit.core.intents.life import identify
+from remit.core.intent import Intent, IntentsDocument, identify
 from remit.core.intents.merge import merge_intents
 from remit.core.untrusted_input import sanitise_line
 from remit.workspace.intents_file.edit import (
@@ -15,7 +14,6 @@ from remit.workspace.intents_file.edit import (
     add_intent,
     drop_fields,
     find_value,
-    next_id,
     remove_intent,
     set_fields,
 )
@@ -45,8 +43,7 @@ def merge_intent_lists(base: str, ours: str, theirs: str, *, now: str) -> Resolu
         if (mine[intent_id].created_at, mine[intent_id].name) == (other[intent_id].created_at, other[intent_id].name):
             # One intent that came to both sides, by a cherry-pick for example.
             continue
-        used = (*sides["ours"].intents, *sides["theirs"].intents, *(Intent(i, ()) for i in renamed.values()))
-        new = next_id(IntentsDocument(used), intent_id.rpartition("-")[0])
+        new = find_next_id(intent_id, {*mine, *other, *old, *renamed.values()})
         renamed[intent_id] = new
         if age_key(mine[intent_id]) > age_key(other[intent_id]):
             # Ours gets the new id, and with it all that ours alone says of it.
@@ -117,6 +114,12 @@ def change_id(text: str, intent_id: str, new: str, choose: Callable[[Sequence[In
         raise EditRefused("the file would not read back as asked; edit it by hand")
     wanted = {"uid": identify(intent), "formerly": tuple(dict.fromkeys((*intent.formerly, intent_id)))}
     return set_fields(text, new, wanted, now=None)
+
+
+def find_next_id(intent_id: str, used: Collection[str]) -> str:
+    """Return the id after the highest one with the same letters."""
+    letters = intent_id.rpartition("-")[0]
+    return f"{letters}-{max(int(i.rpartition('-')[2]) for i in used if i.startswith(f'{letters}-')) + 1:03d}"
 
 
 def read_side(name: str, text: str) -> IntentsDocument:

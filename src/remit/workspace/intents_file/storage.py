@@ -171,7 +171,7 @@ def read_intent_files(folder: Path, cache: Path | None = None) -> list[IntentFil
     for name, state in states.items():
         file = known.get(name)
         if file is None or file.state != state:
-            file, has_changed = read_intent_file(folder, name, state), True
+            file, has_changed = read_intent_file(folder, name, state, file), True
         files.append(file)
     if has_changed:
         settled = [f for f in files if f.state and time.time_ns() - f.state[-1] > UNSETTLED_NS]
@@ -180,17 +180,22 @@ def read_intent_files(folder: Path, cache: Path | None = None) -> list[IntentFil
     return files
 
 
-def read_intent_file(folder: Path, name: str, state: tuple[int, ...]) -> IntentFile:
-    """Read one file. A file that is irregular, unreadable or too large has a single finding."""
-    from remit.workspace.intents_file.parse import parse_single_intent  # milliseconds, and few calls change a file
-
+def read_intent_file(folder: Path, name: str, state: tuple[int, ...], known: IntentFile | None = None) -> IntentFile:
+    """Read one file; what is `known` of the same bytes, in another worktree, is not parsed again. A file that is
+    irregular, unreadable or too large has a single finding.
+    """
     try:
         content = read_regular_file(folder / name, MAX_FILE_BYTES)
     except OSError as error:
         placed, findings = None, [LintFinding("YAML_PARSE_ERROR", "error", f"it cannot be read: {error.strerror}")]
         return place_file(IntentFile(name, state, "", placed, tuple(findings)))
+    digest = sha256(content)
+    if known is not None and known.sha256 == digest:
+        return replace(known, state=state)
+    from remit.workspace.intents_file.parse import parse_single_intent  # milliseconds, and few calls change a file
+
     placed, findings = parse_single_intent(content)
-    return place_file(IntentFile(name, state, sha256(content), placed, tuple(findings)))
+    return place_file(IntentFile(name, state, digest, placed, tuple(findings)))
 
 
 def place_file(file: IntentFile) -> IntentFile:

@@ -170,7 +170,7 @@ def list_chat(gate: Gate) -> Chat:
         if isinstance(first, RunLine) and last is not None:
             state = last.state if isinstance(last, EndedLine) else "open"
             found.append(ChatRun(folder.id, redact(first.task), first.model, first.mode, last.at, state))
-    document = gate.rules.document
+    document = gate.rules.offered
     intents = (
         {intent.id: intent.name for intent in document.intents if intent.status in SELECTABLE_STATUSES}
         if document

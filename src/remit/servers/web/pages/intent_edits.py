@@ -188,7 +188,7 @@ def describe_scope(gate: Gate, scope: list[str], intent_id: str) -> ScopePreview
 def describe_new_intent(gate: Gate, template: str, scope: list[str]) -> IntentForm:
     base = load_template(gate.workspace, template) if template else Intent(id="", owned_scope=())
     fields = structs.replace(base, owned_scope=tuple(scope) or base.owned_scope)
-    problem = "the intents file has errors: mend it first" if gate.intents.document.errors else ""
+    problem = "the list of intents has errors: mend it first" if gate.rules.find_fault(None) else ""
     preview = describe_scope(gate, list(fields.owned_scope), "")
     return IntentForm(fields, None, "", preview, list(TEMPLATES), problem)
 
@@ -196,7 +196,7 @@ def describe_new_intent(gate: Gate, template: str, scope: list[str]) -> IntentFo
 def describe_intent_form(gate: Gate, intent_id: str) -> IntentForm:
     intent = find_shown(gate, intent_id)
     preview = describe_scope(gate, list(intent.owned_scope), intent_id)
-    problem = "the intents file has errors: mend it first" if gate.intents.document.errors else ""
+    problem = gate.intents.describe_broken_file(intent_id)
     return IntentForm(intent, intent, hash_shown(intent), preview, [], problem)
 
 

@@ -54,6 +54,8 @@ class IntentRow(Struct, frozen=True):
     touched: int
     outside: int
     blocked_by: list[str]
+    state: str = ""
+    """Where the status comes from, and whether the intent is barred; empty where the status says all."""
 
 
 class LintPlace(Struct, frozen=True):
@@ -137,6 +139,7 @@ class IntentPage(Struct, frozen=True):
     grants: list[Grant]
     history: list[IntentVersion]
     findings: list[LintPlace]
+    state: str = ""
 
 
 def read_intents(request: PageRequest) -> IntentList:
@@ -145,7 +148,7 @@ def read_intents(request: PageRequest) -> IntentList:
         rules = gate.rules
         document = rules.document
         intents = document.intents if document else ()
-        rows = [make_intent_row(index, intent, intents) for intent in intents]
+        rows = [make_intent_row(index, intent, intents, rules.describe_state(intent)) for intent in intents]
         findings = place_findings(gate, document.findings if document else ())
     shown = [
         row
@@ -166,12 +169,12 @@ def read_intents(request: PageRequest) -> IntentList:
     )
 
 
-def make_intent_row(index: Index, intent: Intent, intents: Iterable[Intent]) -> IntentRow:
+def make_intent_row(index: Index, intent: Intent, intents: Iterable[Intent], state: str) -> IntentRow:
     scope = Scope(intent.owned_scope)
     touched = list_touched_files(index, intent.id)
     outside = sum(not scope.matches(path) for path in touched)
     waiting = list(find_unfinished_dependencies(intent, intents))
-    return IntentRow(intent, name_source(intent), len(touched), outside, waiting)
+    return IntentRow(intent, name_source(intent), len(touched), outside, waiting, state)
 
 
 def list_touched_files(index: Index, intent_id: str) -> set[str]:
@@ -275,6 +278,7 @@ def describe_intent(gate: Gate, intent_id: str) -> IntentPage:
         [grant for grant in grants if grant.intent_id == intent_id or grant.extent == "project"],
         intent_history(gate, intent_id, MAX_VERSIONS)[::-1],
         place_findings(gate, [finding for finding in document.findings if finding.intent_id == intent_id]),
+        gate.rules.describe_state(intent),
     )
 
 

@@ -78,7 +78,7 @@ def read_now(request: PageRequest) -> Now:
                 sessions += list_active_sessions(repository, gate, index, waiting)
                 denied += list_lately_denied(repository, index)
                 rules = gate.rules
-                document = rules.document
+                document = rules.offered
                 is_open = [i for i in (document.intents if document else ()) if i.status in ("DRAFT", "IN_PROGRESS")]
             found = RepositoryNow(repository.name, repository.root, rules.mode, len(questions), len(is_open))
             repositories.append(found)
