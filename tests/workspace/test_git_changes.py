@@ -110,3 +110,28 @@ def test_what_was_checked_before_is_not_checked_again_unless_it_changed(reposito
     assert not objection(repository / ".git", upper / ".git")
     place.write_bytes(zlib.compress(b"blob 5\0evil\n"))
     assert "not what its name says" in objection(repository / ".git", upper / ".git")
+
+
+@pytest.mark.parametrize(("content", "said"), [(WANTED, ""), (b"other", "a large file is not what its name says")])
+def test_a_large_file_stays_under_its_own_name(repository: Path, upper: Path, content: bytes, said: str) -> None:
+    name = hashlib.sha256(WANTED).hexdigest()
+    place = upper / "lfs/objects" / name[:2] / name[2:4] / name
+    place.parent.mkdir(parents=True)
+    place.write_bytes(content)
+    assert said in objection(repository / ".git", upper)
+    assert bool(said) == bool(objection(repository / ".git", upper))
+
+
+LEFT_STEPS = {
+    "rebase-merge/git-rebase-todo": b"exec ./x\n",
+    "sequencer/todo": b"exec ./x\n",
+    "sequencer/opts": b"[options]\n\tstrategy = ./x\n",
+    "rebase-apply/apply-opt": b"'--unsafe-paths'",
+}
+
+
+@pytest.mark.parametrize("path", LEFT_STEPS)
+def test_what_waits_for_whoever_continues_runs_nothing(repository: Path, upper: Path, path: str) -> None:
+    (upper / path).parent.mkdir()
+    (upper / path).write_bytes(LEFT_STEPS[path])
+    assert path in objection(repository / ".git", upper)

@@ -28,6 +28,7 @@ from remit.gate.state.staged_entries import StagedEntries, entry_value, load_sta
 from remit.gate.state.workspace_state import was_made_by
 from remit.policy.commands import analyse
 from remit.policy.commands.dangers import find_program_calls
+from remit.policy.commands.programs.git import SUBMODULE_UPDATE
 from remit.workspace.git.command import Git, list_settings
 from remit.workspace.git.ignored_files import find_ignored
 from remit.workspace.git.repository import head_commit
@@ -72,7 +73,6 @@ MAX_TIPS_COMPARED = 200
 
 FETCHING_VERBS = frozenset({"fetch", "pull"})
 GIT_MODULES = ".gitmodules"
-SUBMODULE_UPDATE = "submodule update"
 SETTING_VERBS = frozenset({"config", "remote", "worktree", "clone", "init"})
 """Git commands that change settings: after them, fetched commits no longer prove the configured remote."""
 

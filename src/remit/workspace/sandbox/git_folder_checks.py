@@ -20,6 +20,7 @@ from msgspec import Struct
 from remit.core.python_runtime import LazyProperty
 from remit.workspace.git.command import GUARDS, Git, GitError, GitResult, execute, list_settings
 from remit.workspace.place.workspace import Workspace
+from remit.workspace.safe_files import hash_file
 from remit.workspace.sandbox.staged_changes import SPECIAL_KINDS, StagedChange
 from remit.workspace.sandbox.staging import OWN_REFS, Staging
 
@@ -31,7 +32,7 @@ OBJECT_NAME = re.compile(r"[0-9a-f]{40}([0-9a-f]{24})?")
 OBJECT_PATH = re.compile(r"objects/([0-9a-f]{2}/[0-9a-f]{38,62}|pack/pack-[0-9a-f]{40,64}\.(pack|idx|promisor))")
 REGENERATED_FILES = re.compile(
     r"objects/info/.+|objects/pack/(multi-pack-index.*|pack-.+\.(rev|bitmap|mtimes|keep))|.*\.lock|(.*/)?gc\.(log|pid)"
-    r"|rr-cache/.+|(worktrees/[^/]+/)?MERGE_RR"
+    r"|rr-cache/.+|(worktrees/[^/]+/)?MERGE_RR|lfs/(tmp|cache|incomplete|logs)/.+"
 )
 """Files that git recreates if missing, and believes without checking: commit graphs, pack maps, known resolutions."""
 
@@ -41,7 +42,10 @@ REF_PATH = re.compile(
 REMIT_REF_PATH = re.compile(rf"(logs/)?({'|'.join(OWN_REFS)})(/.+)?")
 """Remit's refs and authorship notes: not writable or removable for agents."""
 
-SHARED_PATH = re.compile(r"objects/.+|(logs/)?refs/.+|packed-refs|shallow")
+STORED_LARGE_FILE = re.compile(r"lfs/objects/[0-9a-f]{2}/[0-9a-f]{2}/([0-9a-f]{64})")
+"""A file that git-lfs has stored, named for its SHA-256. Source: docs/spec.md of git-lfs 3.3, read 2026-11."""
+
+SHARED_PATH = re.compile(rf"objects/.+|(logs/)?refs/.+|packed-refs|shallow|{STORED_LARGE_FILE.pattern}")
 """Paths shared by the worktrees of a repository; other paths of `common` belong to the main worktree."""
 
 HEAD_PATH = re.compile(r"(worktrees/[^/]+/)?HEAD")
@@ -86,6 +90,7 @@ RENAMED_FROM = re.compile(rb"^rename from (.+)$", re.MULTILINE)
 
 SETTINGS_FILE = "config"
 TRACKING_KEY = re.compile(r"branch\.(?P<branch>[^\n]+)\.(?P<name>remote|merge|rebase)")
+LARGE_FILES_SETTING = ("lfs.repositoryformatversion", "0")
 SUBMODULE_KEY = re.compile(r"submodule\.(?P<submodule>.+)\.(?P<name>url|active)", re.DOTALL)
 BRANCH_NAME = re.compile(r"refs/heads/[\w][\w./@+-]*")
 
@@ -405,6 +410,8 @@ class GitChanges:
             return None if may_go else "it was taken away"
         if change.kind != "file":
             return f"it became a {change.kind}"
+        if large := STORED_LARGE_FILE.fullmatch(path):
+            return None if (hash_file(upper) or ("",))[0] == large[1] else "a large file is not what its name says"
         if OBJECT_PATH.fullmatch(path):
             return "an object was rewritten" if (self.common / path).exists() else self.find_object_objection(path)
         if REBASE_STEPS_FILE.fullmatch(path):
@@ -551,6 +558,8 @@ def split_changed_settings(
             url = submodules[module["submodule"]]
             if value is None or value == (url if module["name"] == "url" else "true"):
                 own.append(GitSetting(key, value))
+        if (key, value) == LARGE_FILES_SETTING:
+            own.append(GitSetting(key, value))
         is_tree = value is None or os.path.normpath(common / value) == str(work_tree)
         if key == "core.worktree" and work_tree is not None and is_tree:
             own.append(GitSetting(key, value))

@@ -351,6 +351,10 @@ def describe_undetermined(verb: str, words: Sequence[Word]) -> str:
     if verb not in UNDETERMINED_COMMANDS:
         raise UnprovedCommand(f"what `git {verb}` changes is not in its words")
     parsed = parse_options(f"git {verb}", UNDETERMINED_COMMANDS[verb], words)
+    if verb == "submodule":
+        if not parsed.operands or parsed.operands[0].text != "update":
+            raise UnprovedCommand("what `git submodule` changes is not in its words")
+        return SUBMODULE_UPDATE
     if verb not in FETCHING_VERBS:
         return verb
     for word in parsed.operands:
@@ -392,10 +396,14 @@ UNDETERMINED_COMMANDS: dict[str, OptionRow] = {
     "branch": OptionRow("qvdDmMutf", "u", "quiet verbose delete move track no-track force unset-upstream",
                    "set-upstream-to"),
     "rm": OptionRow("rfqn", "", "force quiet dry-run cached ignore-unmatch"),
+    "submodule": OptionRow("qf", "j", "quiet init recursive force checkout no-fetch progress single-branch",
+        "depth jobs"),
 }  # fmt: skip
 """git commands whose changes only their end shows. None runs a program that its words name."""
 
 FETCHING_VERBS = frozenset({"fetch", "pull"})
+SUBMODULE_UPDATE = "submodule update"
+"""It fetches by the settings of the submodules, and by `.gitmodules`."""
 
 
 EVERYTHING_HERE = r"\.|\./|\*|:/|\./\*|\.\.(?:/.*)?"
