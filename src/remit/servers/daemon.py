@@ -117,6 +117,7 @@ MAX_LOG_BYTES = 1 << 20
 
 FIRST_CALL_MODULES = (
     *("remit.gate.session_lifecycle", "remit.gate.intents.intents", "remit.gate.evidence.constraint_facts"),
+    "remit.gate.approval_requests",
     *("remit.workspace.intents_file.edit", "remit.workspace.intents_file.parse", "remit.ledger.index.build", "yaml"),
 )
 """What the first calls of an agent load, with all that these import; a fresh process loads what its call needs."""

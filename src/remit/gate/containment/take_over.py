@@ -537,7 +537,7 @@ def record_result(
     # 1 The records; the end of an agent's own call is recorded by its hook.
     records: list[Record] = []
     waiting: str | None = None
-    known: set[str] = set()
+    known: dict[str, str] = {}
     with attempts.step():
         known = find_recorded_events(context.recorder, call, resumed=True) if ticket is not None else known
     with attempts.step():
