@@ -283,6 +283,7 @@ class Daemon:
                 with self.gates(workspace, replace(make_environment({}), clock=self.clock)) as gate:
                     gate.read_mode()
                     load_installed_checks(self.home)
+                    self.authority.roots.open().close()  # made, where there is none
                     with gate.index():  # made, or brought up to date
                         pass
         except Exception as error:  # noqa: BLE001  the calls themselves say what is wrong
