@@ -281,10 +281,11 @@ class Daemon:
             workspace = locate_workspace(Path(folder))
             if workspace is not None and workspace.is_governed:
                 with self.gates(workspace, replace(make_environment({}), clock=self.clock)) as gate:
-                    gate.read_mode()
+                    # State, log and tables are made where there are none.
+                    _ = gate.read_mode(), gate.state, gate.recorder.log
                     load_installed_checks(self.home)
-                    self.authority.roots.open().close()  # made, where there is none
-                    with gate.index():  # made, or brought up to date
+                    self.authority.roots.open().close()
+                    with gate.index():
                         pass
         except Exception as error:  # noqa: BLE001  the calls themselves say what is wrong
             write_log_line(f"nothing was loaded in advance: {type(error).__name__}: {error}")
