@@ -25,7 +25,7 @@ from remit.core.call import REMIT_COMMANDS
 from remit.core.decision import ErrorType
 from remit.core.intent import STATUS_ALIASES, TRANSITIONS, Intent, LintCode
 from remit.core.intents.constraints import CONSTRAINT_KINDS
-from remit.core.machine_paths import CONFIG_PATH, CONFIG_PATH
+from remit.core.machine_paths import CONFIG_PATH
 from remit.policy.decide import CHECKS
 from remit.policy.violations import EXAMPLES, HINTS, NOT_RECOVERABLE, REASONS, SHELL_FORMS
 from remit.provenance.verify.rules import INTEGRITY_RULES, RULES

@@ -5,6 +5,7 @@ import os
 import pty
 import sqlite3
 import subprocess
+from collections.abc import Generator
 from contextlib import closing
 from pathlib import Path
 
@@ -13,12 +14,15 @@ import pytest
 from cli.wired_home import Person
 from conftest import run_git
 from forked_commands import start_process
+from processes import daemons_of, kill_daemons
 
 
 @pytest.fixture
-def person(tmp_path: Path) -> Person:
-    """Somebody with two agents."""
-    return Person(tmp_path / "Zoë Q")
+def person(tmp_path: Path) -> Generator[Person]:
+    """Somebody with two agents, for whose first call `init` starts a daemon."""
+    someone = Person(tmp_path / "Zoë Q")
+    yield someone
+    kill_daemons(someone.home)
 
 
 def test_without_a_terminal_and_a_yes_the_plan_is_shown_and_nothing_changes(person: Person, repository: Path) -> None:
@@ -41,6 +45,7 @@ def test_init_wires_what_is_on_the_path_and_governs(person: Person, repository: 
     assert (person.home / ".codex/hooks.json").is_file()
     assert not (person.home / ".gemini").exists()
     assert (repository / ".git/remit/governed").is_file()
+    assert len(daemons_of(person.home)) == 1
     assert (repository / ".orchestration/intents/README.md").is_file()
     assert "active_intents.yaml" in (repository / ".orchestration/.gitignore").read_text().splitlines()
 

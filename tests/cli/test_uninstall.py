@@ -1,23 +1,26 @@
 """`remit uninstall`, as a process."""
 
 import json
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
 
 from cli.wired_home import Person
 from conftest import run_git
+from processes import kill_daemons
 
 SETTINGS = b'{\n\t"model": "opus", // mine\n}\n'
 
 
 @pytest.fixture
-def person(tmp_path: Path) -> Person:
-    """Somebody with two agents and settings of their own."""
+def person(tmp_path: Path) -> Generator[Person]:
+    """Somebody with two agents and settings of their own, for whose first call `init` starts a daemon."""
     someone = Person(tmp_path / "Zoë Q")
     (someone.home / ".claude").mkdir()
     (someone.home / ".claude/settings.json").write_bytes(SETTINGS)
-    return someone
+    yield someone
+    kill_daemons(someone.home)
 
 
 def test_everything_is_as_it_was(person: Person, repository: Path) -> None:
@@ -105,7 +108,7 @@ def test_nothing_of_ours_is_left_that_is_not_named(person: Person, repository: P
     person.remit(repository, "intent", "new", "Names", "--scope", "src/**")
     for name in ("daemon.lock", "daemon.log"):
         (person.home / ".local/state/remit" / name).touch()
-    for name in ("trust", "checks.json", "sandbox"):  # made by a yes, a call, a contained command
+    for name in ("trust", "sandbox"):  # made by a yes, a contained command
         (person.home / ".local/state/remit" / name).mkdir(exist_ok=True)
     stays = {entry["path"] for entry in person.data(repository, "uninstall")["stays"]}
     left = {str(path) for path in (person.home / ".local/state/remit").iterdir()}

@@ -7,11 +7,12 @@ import pytest
 
 from conftest import run_git
 from gate.approvals.test_ask import Person
-from gate.driving import Agent, body, records, uncontained
+from gate.driving import Agent, body, governed, records, uncontained
 from remit.core.intent import Criterion, Intent, describe_intent_change
 from remit.gate.gate import Gate
 from remit.gate.state.questions import ApprovalReply
 from remit.ledger.index.index import Index
+from stepped_clock import SteppedClock
 
 RESET = "git reset -q --hard HEAD~1"
 SECRET = "ghp_" + "a1B2" * 9
@@ -103,3 +104,16 @@ def test_a_change_of_an_intent_says_what_changed(old: Intent | None, new: Intent
 
 def test_a_change_of_an_intent_is_recorded_without_secrets() -> None:
     assert SECRET not in str(describe_intent_change(BEFORE, Intent("INT-001", ("src/**",), description=f"by {SECRET}")))
+
+
+@pytest.mark.parametrize(("told", "kept"), [({}, 1500), ({"duration_ms": 7}, 7), ({"duration_ms": "long"}, 1500)])
+def test_each_call_has_a_duration_whether_the_agent_tells_one_or_not(
+    repository: Path, home: Path, told: dict[str, Any], kept: int
+) -> None:
+    clock = SteppedClock()
+    agent = Agent(governed(repository), home, clock=clock)
+    for tool, given in (("Read", {"file_path": "README.md"}), ("Bash", {"command": "ls"})):
+        call = agent.ask(tool, **given)["call_id"]
+        clock.passed += 1.5
+        agent.send("PostToolUse", tool_name=tool, tool_input=given, tool_use_id=call, tool_response={}, **told)
+    assert [body(record)["duration_ms"] for record in records(repository, "tool_result")] == [kept, kept]

@@ -112,6 +112,32 @@ def test_the_hook_takes_little_where_it_decides(repository: Path) -> None:
     assert not modules & (HEAVY | READ_ONLY_IF_CHANGED)
 
 
+WARM = """\
+import json, sys
+from pathlib import Path
+from remit.servers.daemon import Daemon
+from remit.servers.environment import make_environment
+from remit.servers.hook import HookFrame, answer
+root, home = sys.argv[1:]
+daemon = Daemon(Path(home), "1")
+daemon.warm_up(root, lambda: None)
+before = set(sys.modules)
+for tool, given in (("Write", {"file_path": root + "/src/a.py", "content": ""}), ("Bash", {"command": "ls"})):
+    for kind, event in (("pre", "PreToolUse"), ("post", "PostToolUse")):
+        call = {"hook_event_name": event, "tool_name": tool, "tool_input": given, "tool_use_id": tool}
+        payload = json.dumps({"session_id": "s", "cwd": root, **call}).encode()
+        answer(payload, HookFrame("claude-code", root, kind), make_environment({}), daemon.gates)
+print(*sorted(set(sys.modules) - before))
+"""
+
+
+def test_the_first_calls_of_a_daemon_import_nothing_more(repository: Path, home: Path) -> None:
+    run("-m", "remit", "init", "--yes", "--no-agents", "--mode", "enforce", cwd=repository)
+    run("-m", "remit", "intent", "new", "Names", "--scope", "src/**", cwd=repository)
+    new = run("-c", WARM, str(repository), str(home), cwd=repository).stdout.split()
+    assert [name for name in new if name.startswith("remit") or name in READ_ONLY_IF_CHANGED] == []
+
+
 def test_help_imports_nothing_but_the_table_of_commands(tmp_path: Path) -> None:
     act = "import remit.cli.root"
     found = set(run("-B", "-c", NEW_MODULES.format(act=act), cwd=tmp_path).stdout.split())

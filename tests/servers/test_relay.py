@@ -255,30 +255,31 @@ def test_the_server_learns_that_the_agent_is_gone_during_a_call(door: socket.soc
         wait_until(lambda: has_hung_up(server.line))
 
 
-@pytest.mark.parametrize("number", ["1", '"a\\u0020b"', "-1.5e3", '"}]{[\\""', "null"])
-@pytest.mark.parametrize(
-    "form",
-    [
-        '{"id":%s,"method":"ping"}',
-        ' {"params":{"id":9,"a":[{"method":"x"},"]"]}, "method" : "ping" , "id" : %s}  ',
-        '{"a":true,"b":null,"method":"ping","c":{},"d":[],"id":%s,"e":"\\\\"}',
-    ],
+IDS = ("1", '"a\\u0020b"', "-1.5e3", '"}]{[\\""', "null")
+FORMS = (
+    '{"id":%s,"method":"ping"}',
+    ' {"params":{"id":9,"a":[{"method":"x"},"]"]}, "method" : "ping" , "id" : %s}  ',
+    '{"a":true,"b":null,"method":"ping","c":{},"d":[],"id":%s,"e":"\\\\"}',
 )
-def test_lines_are_read_as_json_is(agent: Agent, number: str, form: str) -> None:
-    agent.say((form % number).encode() + b"\n", asking(77, "ping"))
-    if number != "null":
-        assert agent.hear() == answering(json.loads(number))
-    assert agent.hear() == answering(77)
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        *(b"{", b'{"id":1', b'{"id":1,"method":"ping"', b'["ping"]', b'{"id":1 "method":"ping"}', b'"\\', b"   "),
-        *(b'{"id":1,"method":"ping"}}', b'{"id":,"method":"ping"}', b'{"id":1,"method":"ping\\"}'),
-        *(b"\xff\x00{", b"{" * 10_000),
-    ],
+def test_lines_are_read_as_json_is(agent: Agent) -> None:
+    for form in FORMS:
+        for number in IDS:
+            agent.say((form % number).encode() + b"\n", asking(77, "ping"))
+            if number != "null":
+                assert agent.hear() == answering(json.loads(number)), form % number
+            assert agent.hear() == answering(77), form % number
+
+
+NO_MESSAGES = (
+    *(b"{", b'{"id":1', b'{"id":1,"method":"ping"', b'["ping"]', b'{"id":1 "method":"ping"}', b'"\\', b"   "),
+    *(b'{"id":1,"method":"ping"}}', b'{"id":,"method":"ping"}', b'{"id":1,"method":"ping\\"}'),
+    *(b"\xff\x00{", b"{" * 10_000),
 )
-def test_what_is_no_message_answers_nothing(agent: Agent, line: bytes) -> None:
-    agent.say(line + b"\n", asking(77, "ping"))
-    assert agent.hear() == answering(77)
+
+
+def test_what_is_no_message_answers_nothing(agent: Agent) -> None:
+    for number, line in enumerate(NO_MESSAGES, 100):
+        agent.say(line + b"\n", asking(number, "ping"))
+        assert agent.hear() == answering(number), line

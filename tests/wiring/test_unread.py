@@ -39,7 +39,7 @@ def test_what_strict_json_has_not_is_found(text: str, found: str) -> None:
 
 @pytest.mark.parametrize("form", FORMS)
 def test_init_and_doctor_say_which_agents_will_not_read_their_hooks(form: str, repository: Path, home: Path) -> None:
-    people = Person(home)
+    people = Person(home, ())
     for row in ROWS.values():
         (home / row.hooks_file).parent.mkdir(exist_ok=True)
         (home / row.hooks_file).write_text(FORMS[form])

@@ -267,6 +267,14 @@ def format_utc(moment: datetime, timespec: str = "microseconds") -> str:
     return moment.astimezone(UTC).isoformat(timespec=timespec).replace("+00:00", "Z")
 
 
+def parse_time(timestamp: str) -> float | None:
+    """Return a record's time in seconds since the epoch; None for text that is no time."""
+    try:
+        return datetime.fromisoformat(timestamp).timestamp()
+    except ValueError:
+        return None
+
+
 def normalise_timestamp(timestamp: object) -> str:
     """Return a foreign timestamp in the format of records; text that is no timestamp stays unchanged."""
     try:

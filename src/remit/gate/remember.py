@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from remit.core.call import COMPARED_CLASSES, Outcome, ToolCall
 from remit.core.decision import Decision
-from remit.core.record import Record, Vcs
+from remit.core.record import Record, Vcs, parse_time
 from remit.core.untrusted_input import quote_path, sanitise_line
 from remit.gate.context import Answer, Attempts, WorkspaceContext, contents_of_changes, join_lines
 from remit.gate.effects.changes import (
@@ -67,12 +67,17 @@ def remember(
     pending: PendingCall | None = None
     with attempts.step():
         row, pending = context.state.find_pending_call(call.session, call.call_id, call.tool, call.arguments_sha256)
-    is_known = False
+    known: dict[str, str] = {}
     with Attempts().step():
         since = pending.recorded_at if pending is not None else ("", 0)
-        is_known = "tool_result" in find_recorded_events(
-            context.recorder, call, since, resumed=context.is_resumed(call)
-        )
+        known = find_recorded_events(context.recorder, call, since, resumed=context.is_resumed(call))
+    is_known = "tool_result" in known
+    if outcome.duration_ms is None:  # few agents tell it
+        with Attempts().step():
+            now = context.environment.clock.now()
+            begun_at = context.state.find_call_time(row) if row is not None else parse_time(known.get("tool_use", ""))
+            if begun_at is not None:
+                outcome = replace(outcome, duration_ms=max(0, round(1000 * (now - begun_at))))
     if is_known and row is None:
         return Answer(Decision("allow", "allow", classify(call), "observe"))
     vcs: Vcs | None = None

@@ -117,6 +117,7 @@ MAX_LOG_BYTES = 1 << 20
 
 FIRST_CALL_MODULES = (
     *("remit.gate.session_lifecycle", "remit.gate.intents.intents", "remit.gate.evidence.constraint_facts"),
+    "remit.gate.approval_requests",
     *("remit.workspace.intents_file.edit", "remit.workspace.intents_file.parse", "remit.ledger.index.build", "yaml"),
 )
 """What the first calls of an agent load, with all that these import; a fresh process loads what its call needs."""
@@ -280,9 +281,11 @@ class Daemon:
             workspace = locate_workspace(Path(folder))
             if workspace is not None and workspace.is_governed:
                 with self.gates(workspace, replace(make_environment({}), clock=self.clock)) as gate:
-                    gate.read_mode()
+                    # State, log and tables are made where there are none.
+                    _ = gate.read_mode(), gate.state, gate.recorder.log
                     load_installed_checks(self.home)
-                    with gate.index():  # made, or brought up to date
+                    self.authority.roots.open().close()
+                    with gate.index():
                         pass
         except Exception as error:  # noqa: BLE001  the calls themselves say what is wrong
             write_log_line(f"nothing was loaded in advance: {type(error).__name__}: {error}")

@@ -36,6 +36,8 @@ from remit.gate.gate import Gate
 from remit.gate.governing import load_rules
 from remit.gate.runtime_data.proposals import find_proposals, format_patterns, name_data
 from remit.gate.trust import describe_untrusted
+from remit.servers.daemon import start_daemon
+from remit.servers.daemon_client import START_TIMEOUT_S, wait_for_daemon
 from remit.servers.environment import read_environment
 from remit.servers.tool_offer import find_offer, put_offer
 from remit.wiring import hook_client, wire
@@ -294,6 +296,8 @@ def perform_setup(setup: Setup) -> None:
     start_governing(setup.workspace, setup.start)
     register_repository(setup.home, setup.workspace)
     put_offer(setup.home, find_offer(setup.workspace.root), version("remit"))
+    if any(agent.binary for agent in setup.agents):  # its first call finds a daemon that has read the rules
+        wait_for_daemon(start_daemon(setup.home, str(setup.workspace.root)), START_TIMEOUT_S)
 
 
 # --- output ------------------------------------------------------------------------------------------------

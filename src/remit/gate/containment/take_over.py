@@ -763,7 +763,7 @@ def record_result(
     waiting: str | None = None
     with attempts.step():
         record_data(command, data)
-    known: set[str] = set()
+    known: dict[str, str] = {}
     with attempts.step():
         known = find_recorded_events(context.recorder, call, resumed=True) if ticket is not None else known
     with attempts.step():

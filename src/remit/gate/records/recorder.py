@@ -212,14 +212,20 @@ class CallRecordView(Struct, frozen=True):
         return key == (call.session.session_id, call.session.agent_id, call.call_id, call.tool, call.arguments_sha256)
 
 
-CALL_DECODER = msgspec.json.Decoder(prepare_type(RecordLine[CallRecordView]))
+class CallRecordLine(RecordLine[CallRecordView]):
+    """The same, with the record's time."""
+
+    timestamp: str = ""
 
 
-def decode_call_records(lines: Iterable[bytes]) -> list[CallRecordView]:
-    found: list[CallRecordView] = []
+CALL_DECODER = msgspec.json.Decoder(prepare_type(CallRecordLine))
+
+
+def decode_call_records(lines: Iterable[bytes]) -> list[CallRecordLine]:
+    found: list[CallRecordLine] = []
     for line in lines:
         try:
-            found.append(CALL_DECODER.decode(line).metadata.body)
+            found.append(CALL_DECODER.decode(line))
         except DECODE_ERRORS:
             continue
     return found
@@ -231,24 +237,26 @@ RESULT_EVENTS = frozenset({"tool_result", "no_result"})
 
 def find_recorded_events(
     recorder: Recorder, call: ToolCall, since: tuple[str, int] = ("", 0), *, resumed: bool = False
-) -> set[str]:
-    """Return the events at the end of the log about this call, from its last `tool_use` on; `since` is a place in the
-    log that comes after that. Raises OSError.
+) -> dict[str, str]:
+    """Return the events at the end of the log about this call, from its last `tool_use` on, with their times; `since`
+    is a place in the log that comes after that. Raises OSError.
 
     Some agents use an id again: a call with other arguments, or one that was used anew, is another call.
     """
     if not call.call_id:
-        return set()
+        return {}
     name = msgspec.json.encode(call.call_id)
     tail = recorder.log.read_end(RESUMED_TAIL_BYTES if resumed else TAIL_BYTES, since)
     if tail.rfind(name) < 0:
-        return set()
-    events: set[str] = set()
+        return {}
+    events: dict[str, str] = {}
     first = tail.find(name)
     lines = tail[tail.rfind(b"\n", 0, first) + 1 :].split(b"\n")
-    for view in decode_call_records(line for line in lines if name in line):
+    for found in decode_call_records(line for line in lines if name in line):
+        view = found.metadata.body
         if view.is_about(call):
-            events = {"tool_use"} if view.event == "tool_use" else events | {view.event_name}
+            events = {} if view.event == "tool_use" else events
+            events[view.event_name] = found.timestamp
     return events
 
 

@@ -207,6 +207,11 @@ class State(StateDatabase):
             row = self.fetch_row(query, *self.session_values(key), tool, digest)
         return (None, None) if row is None else (row[0], decode_call(row[1]))
 
+    def find_call_time(self, row: int) -> float | None:
+        """Return when a pending call was allowed, in seconds since the epoch; None if it is not pending."""
+        found = self.fetch_row("SELECT at FROM calls WHERE id=?", row)
+        return None if found is None else float(found[0])
+
     def find_same_call(self, call: ToolCall) -> tuple[int | None, PendingCall | None]:
         """Return row and content of a call that is pending already, with the same id and arguments."""
         if not call.call_id:
