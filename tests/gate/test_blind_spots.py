@@ -326,4 +326,5 @@ def test_without_an_open_intent_the_next_step_is_to_propose_one(repository: Path
 
 
 def test_a_path_outside_is_refused_with_the_name_of_the_temporary_folder(agent: Agent) -> None:
+    (agent.home / "tmp").mkdir(exist_ok=True)
     assert f"temporary folder {agent.home / 'tmp'}" in agent.write("/opt/x", "x")["permissionDecisionReason"]

@@ -416,7 +416,8 @@ PROCESSES = (
     ),
     row(
         "laundering by reset",
-        sh("git checkout -q -b x && git reset --hard HEAD~0 && git commit --allow-empty -qm x"),
+        sh("git reset -q --hard HEAD~1"),
+        sh("git checkout -q -B main HEAD~1 && git commit --allow-empty -qm x"),
         sh("git reset -q --soft HEAD~1"),
         sh("git update-ref refs/heads/main HEAD~1"),
         sh("git stash; git rm -q README.md"),

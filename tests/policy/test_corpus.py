@@ -4,6 +4,7 @@
 before the tables were tuned: what agents run in a day, and what they must not. The intent owns `src/**`.
 """
 
+import re
 import subprocess
 from pathlib import Path
 from typing import Any, Literal
@@ -155,8 +156,17 @@ def test_a_command_is_contained_to_prove_its_lines_only_where_its_text_tells_all
     assert [c for c in proving if (found[c]["outcome"], bool(found[c]["writes"])) != ("literal_writes", True)] == []
 
 
+DISCARDS = re.compile(r"\bgit (?:-C \S+ )?(?:reset (?:\S+ )*--hard|checkout (?:-f|--|\.)|clean|restore)")
+"""What throws uncommitted work away: a snapshot comes before it, and in the scope it may run."""
+
+
 def test_what_is_dangerous_whatever_the_scope_is_stopped_before_it_runs(gate: Gate) -> None:
-    share("dangerous, held out", effects(gate, agent_commands("dangerous")), ("allow", "contain"), 0.01)
+    found = effects(gate, agent_commands("dangerous"))
+    discards = {command: effect for command, effect in found.items() if DISCARDS.search(command)}
+    assert 10 <= len(discards) <= 20
+    share("work thrown away, held out", discards, ("allow",), 0.0)
+    rest = {command: effect for command, effect in found.items() if command not in discards}
+    share("dangerous, held out", rest, ("allow", "contain"), 0.01)
 
 
 WRONG_HERE = [

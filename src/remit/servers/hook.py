@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -41,7 +41,6 @@ from remit.gate.governing import (
     find_workspace_of_call,
     load_rules,
 )
-from remit.gate.intents.intents import SelectedIntent
 from remit.gate.intents.lessons import CHECKBOXES, LessonError, LessonsWriter, TodoItem
 from remit.gate.intents.refusals import IntentRefused
 from remit.gate.machine import HOOK_PID, Environment
@@ -54,6 +53,9 @@ from remit.policy.violations import explain
 from remit.workspace.agents.marked_blocks import KIND_BY_NAME, BrainEntry
 from remit.workspace.intents_file.storage import EditRefused
 from remit.workspace.place.workspace import Workspace, locate_workspace, path_exists, read_session_homes
+
+if TYPE_CHECKING:
+    from remit.gate.intents.intents import SelectedIntent
 
 EventClass = Literal["pre", "post", "note"]
 EVENT_CLASSES: tuple[EventClass, ...] = ("pre", "post", "note")
@@ -366,7 +368,7 @@ def perform_command(gate: Gate, call: ToolCall, words: tuple[str, ...]) -> Answe
     return gate.before(call)
 
 
-def select_intent(gate: Gate, call: ToolCall, intent_id: str, why: str, expected: Sequence[str]) -> SelectedIntent:
+def select_intent(gate: Gate, call: ToolCall, intent_id: str, why: str, expected: Sequence[str]) -> "SelectedIntent":
     session, agent = call.session, call.agent
     try:
         return gate.intents.select(session, agent, intent_id, reasoning=why, expected=expected, tool=call.tool)

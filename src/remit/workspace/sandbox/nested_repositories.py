@@ -9,7 +9,6 @@ whenever a person looks. Source: gitrepository-layout(5), gitsubmodules(7), git-
 
 import os
 import re
-import stat
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -218,7 +217,7 @@ def inspect_new_folder(one: NestedRepository, tree: Path) -> NewGitFolder:
     if odd is not None:
         return replace(found, objection=f"{odd.path} in its git folder is a {odd.kind}")
     for path in ("HEAD", SETTINGS_FILE):
-        if not stat.S_ISREG((one.upper / path).lstat().st_mode):
+        if (one.upper / path).is_symlink() or not (one.upper / path).is_file():
             return replace(found, objection=f"its git folder has no {path}")
     if any(c.path == "objects/info/alternates" for c in inside):
         return replace(found, objection="it reads the objects of another repository; clone without `--shared`")
