@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from redteam.identity_forms import FORMS
 from remit.core.acts import Act
 from remit.servers.attempt_door import find_kind
-from remit.servers.authority import Authority, Judgement, PeerGrade, Ruling
+from remit.servers.authority import Authority, Judgement, PeerGrade, Ruling, find_command_of_daemon
 from remit.servers.daemon import (
     ATTEMPT_VARIABLE,
     CONSOLE_AGENT,
@@ -29,7 +29,7 @@ from remit.servers.daemon import (
 from remit.servers.hook import HookFrame
 from remit.servers.pin import PinKeeper
 from remit.workspace.processes.peer_identity import ClientConnection
-from remit.workspace.processes.process_tracking import Incomplete, list_ancestors
+from remit.workspace.processes.process_tracking import Incomplete, ProcessInfo, list_ancestors
 from remit.workspace.sandbox.jail import find_bubblewrap
 from servers import asking
 from waiting import WAIT_S, wait_until
@@ -343,3 +343,24 @@ def test_a_process_that_ended_while_it_was_judged_holds_no_connection(
             ruling = judge.rule_web(Act.ANSWER, None, ends)
         own.close()
     assert (ruling.grade, ruling.allowed) == (grade, is_kept_here)
+
+
+DAEMON = ("python3", "-I", "-c", "from remit.cli import main; main()", "daemon", "--ready-fd", "3")
+CONSOLE = ("python3", "-I", "-c", "from remit.servers.web.process import serve_pages; serve_pages()", "7")
+
+
+@pytest.mark.parametrize(
+    ("chain", "found"),
+    [
+        pytest.param(
+            (("remit", "mode"), ("pytest",), ("sh", "-c", "pytest"), DAEMON), True, id="a criterion's command"
+        ),
+        pytest.param((("python3", "-m", "remit", "mode"), ("sh",), DAEMON), True, id="a hook's command"),
+        pytest.param((("remit", "mode"), ("bash",), ("tmux",)), False, id="a person's terminal"),
+        pytest.param((("remit", "run"), CONSOLE, DAEMON), False, id="what a page starts"),
+        pytest.param((DAEMON, ("sh",)), False, id="the daemon itself"),
+    ],
+)
+def test_what_the_daemon_runs_is_no_persons(chain: tuple[tuple[str, ...], ...], found: bool) -> None:
+    processes = [ProcessInfo(pid, 1, words) for pid, words in enumerate(chain, 100)]
+    assert (find_command_of_daemon(processes) is not None) == found

@@ -9,6 +9,7 @@ import socket
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from enum import IntEnum
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -46,6 +47,7 @@ from remit.workspace.processes.process_tracking import (
     list_ancestors,
     program_name,
     read_process,
+    split_program,
     walk_ancestors,
 )
 
@@ -53,6 +55,7 @@ MAX_CALL_S = 600.0  # a command older than the longest wait of an agent has been
 MAX_ROOTS = 256
 MAX_PROGRAMS = 12  # of a chain, in a record
 ASK = "ask the person to do it"
+OWN_CODE = "from remit."  # begin of the code with which the daemon starts processes of its own
 DOOR = 1  # version of the evidence in records
 BINARIES = frozenset(row.binary for row in ROWS.values())
 EDITORS_WITH_TERMINALS = frozenset(
@@ -300,6 +303,9 @@ class Authority:
         if name:
             why = f"{name} (process {pid}) started this"
             return replace(seen, grade=PeerGrade.AGENT, why=why, fix=ASK, session=session)
+        if (command := find_command_of_daemon(chain)) is not None:
+            why = f"Remit's daemon runs {program_name(command.argv)} (process {command.pid}) for an agent"
+            return replace(seen, grade=PeerGrade.AGENT, why=why, fix=ASK)
         if any(peer.variables.get(variable) for variable in AGENT_VARIABLES):
             why = "this shell was started by a coding agent: its environment says so"
             return replace(seen, grade=PeerGrade.AGENT, why=why, fix=ASK)
@@ -316,6 +322,17 @@ class Authority:
             fix = f"use a terminal that is older than {root.agent}, or end {root.agent} first"
             return replace(seen, grade=PeerGrade.UNCLEAR, why=why, fix=fix)
         return seen
+
+
+def find_command_of_daemon(chain: Sequence[ProcessInfo]) -> ProcessInfo | None:
+    """Return the command of a criterion or a hook in the chain that the daemon runs: what it runs, an agent wrote. The
+    daemon's own processes, such as the console's, act for people, too.
+    """
+    for child, parent in pairwise(chain):
+        if split_program(parent.argv)[0] == OWN_PROGRAM and "daemon" in parent.argv:
+            is_own = program_name(child.argv) == OWN_PROGRAM or any(word.startswith(OWN_CODE) for word in child.argv)
+            return None if is_own else child
+    return None
 
 
 def explain_incomplete(error: Incomplete) -> Judgement:
