@@ -19,7 +19,7 @@ def conflict(repository: Path, home: Path) -> Path:
     remit(repository, "intent", "new", "Theirs", "--scope", "docs/**")
     run_git(repository, "commit", "-qam", "theirs")
     run_git(repository, "checkout", "-q", "-")
-    remit(repository, "intent", "new", "Mine", "--scope", "src/**")
+    remit(repository, "intent", "new", "Mine", "--scope", "src/**", "--id", "INT-003")
     run_git(repository, "commit", "-qam", "mine")
     with pytest.raises(Exception, match="merge"):
         run_git(repository, "merge", "-q", "other")

@@ -73,7 +73,7 @@ def test_each_machine_has_a_log_of_its_own_and_all_are_read(host: Machine, conta
 
 
 def test_what_another_machine_wrote_is_unproved_without_its_key(host: Machine, container: Machine) -> None:
-    container.run("intent", "new", "two", "--scope", "docs/**")
+    container.run("intent", "new", "two", "--scope", "docs/**", "--id", "INT-002")
     container.run("ledger", "head")
     lines = host.run("log").splitlines()
     assert ["(unproved)" in line for line in lines if "INT-002" in line] == [True]
@@ -87,7 +87,7 @@ def test_what_another_machine_wrote_is_unproved_without_its_key(host: Machine, c
 
 def test_a_head_under_another_home_harms_nothing(host: Machine, container: Machine) -> None:
     assert "the log is empty" in container.run("ledger", "head", "--json", code=2)
-    container.run("intent", "new", "two", "--scope", "docs/**")
+    container.run("intent", "new", "two", "--scope", "docs/**", "--id", "INT-002")
     container.run("ledger", "head")
     container.run("ledger", "witness")
     host.run("ledger", "head")
@@ -121,7 +121,7 @@ def test_logs_of_both_machines_are_shared_under_their_names(host: Machine, conta
     run_git(host.cwd, "remote", "add", "origin", str(bare))
     config = host.cwd / ".orchestration/remit.toml"
     config.write_text('mode = "observe"\n[share]\nlog = "ref"\n')
-    container.run("intent", "new", "two", "--scope", "docs/**")
+    container.run("intent", "new", "two", "--scope", "docs/**", "--id", "INT-002")
     for machine in (host, container):
         machine.run("ledger", "push", "origin")
     shared = run_git(bare, "for-each-ref", "--format=%(refname)", "refs/remit/log").split()
@@ -231,7 +231,7 @@ def test_an_agent_may_not_repair(broken: Machine, monkeypatch: pytest.MonkeyPatc
 
 
 def test_forged_records_do_not_pass_for_another_machines(host: Machine, container: Machine) -> None:
-    container.run("intent", "new", "two", "--scope", "docs/**")
+    container.run("intent", "new", "two", "--scope", "docs/**", "--id", "INT-002")
     own = container.log_of("machines") / container.name / "000000000000.jsonl"
     own.write_bytes(own.read_bytes().replace(b'"by":"person"', b'"by":"nobody"'))
     codes = [f["code"] for f in host.data("ledger", "verify", code=5)["findings"] if f["severity"] == "error"]
@@ -255,14 +255,14 @@ def test_a_log_cannot_be_given_another_owner(host: Machine) -> None:
 
 def test_a_log_whose_owner_is_not_noted_is_its_first_writers(host: Machine, container: Machine) -> None:
     (host.log_of("") / "owner").unlink()
-    container.run("intent", "new", "two", "--scope", "docs/**")
+    container.run("intent", "new", "two", "--scope", "docs/**", "--id", "INT-002")
     host.run("intent", "new", "three", "--scope", "tools/**")
     assert (host.log_of("") / "owner").read_text().strip().endswith(host.name)
     host.run("verify")
 
 
 def test_the_live_view_doubles_no_record(host: Machine, container: Machine) -> None:
-    container.run("intent", "new", "two", "--scope", "docs/**")
+    container.run("intent", "new", "two", "--scope", "docs/**", "--id", "INT-002")
     exported = [json.loads(line)["id"] for line in host.run("export", "--as", "agent-trace").splitlines() if line]
     assert len(exported) == len(set(exported))
     assert intents(host) == ["INT-001", "INT-002"]

@@ -105,7 +105,8 @@ def test_the_sums_of_blame_are_the_figures_of_stats(repository: Path, home: Path
     origins = Counter(line.origin for line in lines)
     assert by_agents
     assert (counted.lines, counted.others) == (len(lines), 0)
-    assert (counted.ai, counted.human, counted.mixed, counted.unknown) == tuple(
+    unexplained = counted.unknown + counted.before + counted.own
+    assert (counted.ai, counted.human, counted.mixed, unexplained) == tuple(
         origins[name] for name in ("ai", "human", "mixed", "unknown")
     )
     assert counted.likely == sum(line.grade == "likely" for line in by_agents)

@@ -14,7 +14,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     "Start": {
         "init": ("agents.init", "govern this repository, and wire the agents that are here"),
         "adopt": ("agents.adopt", "let the rules hold that this clone carries, or decline them"),
-        "start": ("start", "say what is to be done: the next session proposes an intent for it"),
+        "start": ("intent.start", "say what is to be done: the next session proposes an intent for it"),
         "demo": ("demo", "the whole story in a throw-away repository"),
         "completion": ("completion", "completion for bash, zsh or fish"),
     },

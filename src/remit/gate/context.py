@@ -231,12 +231,12 @@ class WorkspaceContext:
         """Record every difference between the intents file and its last recorded version, and copy what governs."""
         state, document = self.state, rules.written
         document = document.without(PENDING) if document else None
+        self.refresh_view(rules)  # first: it is one of the files that are copied
         signature = copies_signature(self.workspace)
         kept = state.read_fact("kept")
         if signature != kept:
             save_copies(self.workspace)
             state.put_fact("kept", signature)
-        self.refresh_view(rules)
         is_known = rules.is_accepted and signature == kept
         if rules.digest and not is_known and not rules.loosened and not rules.errors:
             accept_rules(self.workspace, rules)
@@ -263,7 +263,7 @@ class WorkspaceContext:
 
     def refresh_view(self, rules: Rules) -> None:
         """Write the list beside the files of intents anew, if it is not what they and their lives say."""
-        folder, document, life = self.workspace.folder, rules.document, read_life(self.workspace)
+        folder, document = self.workspace.folder, rules.document
         seen = sha256(
             repr((document and document.sha256, sorted((i, d.status) for i, d in rules.life.items()))).encode()
         )
@@ -272,7 +272,7 @@ class WorkspaceContext:
         # Imported here: the parser takes milliseconds to load, and few calls change a file.
         from remit.workspace.intents_file.view import write_view
 
-        times = {record.intent_id: record.at for record in life.values()}
+        times = {record.intent_id: record.at for record in read_life(self.workspace).values()}
         with suppress(OSError):  # a view decides nothing
             write_view(folder, document, times)
             self.state.put_fact("view", seen)

@@ -224,6 +224,7 @@ def list_remains(workspace: Workspace, home: Path) -> list[tuple[str, str]]:
         (state / "wired.json", "which agents `remit init` wired, and from which repositories"),
         (state / "spool", "records that wait to be written"),
         (state / "trust", "which commands of repositories you let run"),
+        (state / "state.db", "which agents are at work, and who is logged in"),
         (state / "checks.json", "which installed packages bring checks"),
         (state / "sandbox", "what contained commands left in caches; may be deleted"),
     ]

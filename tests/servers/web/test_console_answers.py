@@ -132,11 +132,13 @@ def test_who_was_first_is_told_to_whoever_comes_second(agent: Agent, server: Con
         record_reply(gate, waiting, ApprovalReply(False, "not now"))
     second = browser.post(f"{address}/answer", body_for(card))
     assert second.status == 409
-    assert "already denied by a person in a terminal" in json.loads(second.body)["error"]["message"]
+    assert (
+        "already denied by A Person <person@example.org> in a terminal" in json.loads(second.body)["error"]["message"]
+    )
     assert asked.decision == "deny"
     assert [answer["answer"] for answer in answers_of(agent)] == ["deny"]
     page = browser.get(address)
-    assert "denied by a person in a terminal" in page.text
+    assert "denied by A Person &lt;person@example.org&gt; in a terminal" in page.text
 
 
 def test_what_the_console_decided_says_so(agent: Agent, browser: Browser) -> None:
@@ -145,7 +147,7 @@ def test_what_the_console_decided_says_so(agent: Agent, browser: Browser) -> Non
     path = f"/approvals/{card['question']['id']}/answer"
     assert browser.post(path, body_for(card)).status == 200
     again = json.loads(browser.post(path, body_for(card)).body)["error"]["message"]
-    assert again.startswith("already allowed this once by a person in the console at ")
+    assert again.startswith("already allowed this once by A Person <person@example.org> in the console at ")
     assert asked.decision == "allow"
 
 
@@ -257,7 +259,7 @@ def test_the_link_of_a_phone_shows_one_card_and_opening_it_decides_nothing(agent
     assert browser.ask("POST", f"/p/{name}", b"{}").status == 405
     assert browser.post(f"/approvals/{name}/answer", body_for(card, allow=False)).status == 200
     assert asked.decision == "deny"
-    assert "was already denied by a person in the console" in browser.get(f"/p/{name}").text
+    assert "was already denied by A Person &lt;person@example.org&gt; in the console" in browser.get(f"/p/{name}").text
     assert "No such question waits" in browser.get("/p/none").text
 
 

@@ -136,7 +136,7 @@ def test_a_question_that_waits_is_told_with_agent_and_intent_and_without_what_it
     card = browser.get(f"{link}.json").data["card"]
     assert browser.post(f"/approvals/{name}/answer", body_for(card)).status == 200
     assert asked.decision == "allow"
-    assert "already allowed this once by a person in the console" in browser.get(link).text
+    assert "already allowed this once by A Person &lt;person@example.org&gt; in the console" in browser.get(link).text
     clock.advance(3 * LOOK_INTERVAL_S)
     assert len(phone.told) == 2
 
