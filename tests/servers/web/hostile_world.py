@@ -98,7 +98,7 @@ class HostileWorld:
                 (self.root / "src").mkdir(exist_ok=True)
                 (self.root / self.files[number]).touch()  # a person's: an agent makes no such name
                 agent.write(self.files[number], f"{text}\nlast = {number}\n")
-            agent.ask("Bash", command=f"echo '{text}'")
+            agent.ask("Bash", command=f"made '{text}'")
             agent.ask(text, query=text)
             agent.ask("Read", file_path=f"{self.root}/{text}")
 
