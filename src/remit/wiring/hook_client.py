@@ -150,7 +150,7 @@ def install_binary(path: Path) -> bool:
         shutil.copyfile(shipped, fresh)
         fresh.chmod(0o755)
     elif compiler and source.is_file():  # statically if possible
-        any(run_quietly(compiler, "-O2", *link, "-o", fresh, source).returncode == 0 for link in (["-static"], []))
+        any(run_quietly(compiler, "-O1", *link, "-o", fresh, source).returncode == 0 for link in (["-static"], []))
     try:
         # Without arguments a client that runs here prints the usage and exits with 2.
         ended = run_quietly(fresh)
