@@ -14,6 +14,7 @@ from gate.driving import governed
 from remit.core.intent import Criterion, IllegalTransition, Intent
 from remit.gate.gate import Gate
 from remit.gate.intents.intents import Intents
+from remit.gate.intents.mending import resolve_conflicts
 
 Step = Callable[[Intents], object]
 
@@ -126,7 +127,9 @@ def draw_steps(random: Random, side: str) -> list[Step]:
 
 @pytest.mark.live
 @pytest.mark.timeout(1800)
-def test_of_120_pairs_of_branches_at_most_six_conflict_and_no_intent_is_lost(tmp_path: Path, home: Path) -> None:
+def test_of_120_pairs_of_branches_few_conflict_and_those_are_resolved_by_one_command(
+    tmp_path: Path, home: Path
+) -> None:
     base = tmp_path / "base"
     base.mkdir()
     for words in (("init", "-q"), ("config", "user.name", "A"), ("config", "user.email", "a@b")):
@@ -144,7 +147,11 @@ def test_of_120_pairs_of_branches_at_most_six_conflict_and_no_intent_is_lost(tmp
         try:
             run_git(root, "merge", "-q", "-m", "both", "theirs")
         except subprocess.CalledProcessError:
+            # Both changed the same list, or the name, of one intent.
             conflicts.append(seed)
+            assert len(resolve_conflicts(Gate.open(root).intents)) >= 1, seed
+            document = Gate.open(root).intents.document
+            assert (document.errors, {i.id for i in document.intents}) == ((), known), seed
         else:
             rules = Gate.open(root).rules
             # Both gave an intent its first criterion, and one of them widened it: git keeps both lists, and lint names
@@ -155,5 +162,5 @@ def test_of_120_pairs_of_branches_at_most_six_conflict_and_no_intent_is_lost(tmp
             assert {i.id for i in Gate.open(root).intents.document.intents} | broken == known, seed
         shutil.rmtree(root)
     print(f"{len(conflicts)} conflict, {len(doubled)} have a list twice, of 120")
-    assert len(conflicts) <= 6, conflicts
+    assert len(conflicts) <= 14, conflicts
     assert len(doubled) <= 2, doubled
