@@ -289,14 +289,14 @@ def test_the_person_is_told_once_a_session(upstream: Path, home: Path) -> None:
         ("https://github.com/other/../acme/shop", "github.com/acme/shop"),
         ("file:///srv/git/shop.git", "/srv/git/shop"),
         ("/srv/git/shop.git", "/srv/git/shop"),
-        ("../hub/shop.git", "/work/hub/shop"),
+        ("../hub/shop.git", "/srv/hub/shop"),
         ("https://[bad/x", ""),
         ("https://github.com/", ""),
         ("", ""),
     ],
 )
 def test_a_remote_has_one_name_however_it_is_spelled(address: str, normal: str) -> None:
-    assert normalise_remote(address, "/work/clone") == normal
+    assert normalise_remote(address, "/srv/clone") == normal
 
 
 @pytest.mark.parametrize(

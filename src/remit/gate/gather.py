@@ -121,6 +121,9 @@ def gather_facts(context: WorkspaceContext, call: ToolCall, rules: Rules) -> Gat
         targets = mark_leases(targets, call, state, now - rules.config.session.lease_s)
         denied = setbacks.denied_paths(call.session, str(workspace.root), call.cwd, rules.config.session.detour_minutes)
 
+    # Named in the refusal of a path outside, and found only then: it costs the links of six paths.
+    is_outside = any(target.path is None and not target.tolerated for target in (*targets, *perhaps))
+    folders = find_open_folders(workspace, environment) if is_outside else ()
     document, fault = rules.document, rules.find_fault(session.intent_id)
     counts = setbacks.count_in_a_row(call.session)
     narrow = state.find_narrowing(call.session) if call.agent == OWN_AGENT else ()
@@ -137,7 +140,7 @@ def gather_facts(context: WorkspaceContext, call: ToolCall, rules: Rules) -> Gat
         perhaps=mark_ignored(perhaps, workspace, rules) if perhaps else (),
         denied=denied,
         tool_finding=tool_finding,
-        temporary=next((folder.path for folder in find_open_folders(workspace, environment)), ""),
+        temporary=next((folder.path for folder in folders), ""),
         unjudged=find_unjudged_commits(call, workspace),
         has_floor=has_floor,
     )
