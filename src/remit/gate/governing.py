@@ -178,6 +178,7 @@ def source_folder(workspace: Workspace) -> Path:
     return copies_folder(workspace)
 
 
+@lru_cache(MAX_CACHED)
 def copies_folder(workspace: Workspace) -> Path:
     folder = workspace.state / COPIES_FOLDER
     return folder / sha256(os.fsencode(workspace.root))[:16] if workspace.is_nested else folder
@@ -255,8 +256,8 @@ def load_written_rules(workspace: Workspace) -> Rules:
     """Return the rules as the governing files have them, from memory where none has changed."""
     folder = source_folder(workspace)
     paths = (*governing_paths(workspace, folder), *list_governed_hooks(folder / HOOKS_FOLDER))
-    states = tuple(read_file_state(path) for path in paths)
-    newest = max((times[-1] for times in states), default=0)
+    states = tuple([read_file_state(path) for path in paths])
+    newest = max([times[-1] for times in states], default=0)
     is_settled = time.time_ns() - newest > UNSETTLED_S * 1e9
     cached = RULES_CACHE.get(workspace.root)
     if is_settled and cached is not None and cached[0] == states:
@@ -379,6 +380,7 @@ def life_path(workspace: Workspace) -> Path:
     return pending_folder(workspace) / LIFE_FILE
 
 
+@lru_cache(MAX_CACHED)
 def pending_folder(workspace: Workspace) -> Path:
     """Return the folder that all worktrees of a clone share: lives, and copies of declared intents by uid."""
     folder = workspace.state / "intents"

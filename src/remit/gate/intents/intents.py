@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
@@ -62,6 +62,9 @@ from remit.workspace.git.repository import current_branch, head_commit
 from remit.workspace.place.assignment_file import read_assignment
 from remit.workspace.place.workspace import is_folder, path_exists, put_session_home
 from remit.workspace.safe_files import compute_version, remove_below
+
+if TYPE_CHECKING:
+    from remit.ledger.index.index import Index
 
 COMPLETE_TOOL = "complete_intent"
 
@@ -325,9 +328,12 @@ class Intents:
             intent = require_selectable(intent_id, active, self.rules, tool)
         except IntentRefused as refused:
             raise self.name_branches(refused, intent_id) from None
-        rules, intents = self.rules, self.document.intents
+        rules, intents, without = self.rules, self.document.intents, session if agent == OWN_AGENT else None
+        recent: list[RecentChange] | None = None
         if not said_by and source in CHOSEN_BY_AGENT and intent_id != active.intent_id:
-            refused_path = find_refused_path(self.context, session, intent, intents)
+            with self.context.index() as index:
+                refused_path = find_refused_path(index, session, intent, intents)
+                recent = list_recent_changes(index, intent_id, without)
             if refused_path is not None:
                 raise SwitchRefused(refused_path, intent_id, session, tool, active.intent_id)
         if not self.workspace.is_assigned:
@@ -343,7 +349,7 @@ class Intents:
         if expected:
             detail["expected_mutations"] = [sanitise_line(path) for path in expected[:100]]
         self.recorder.append([self.make_record("intent_selected", intent.id, session, detail, agent)])
-        block = self.format_block(intent, session if agent == OWN_AGENT else None)
+        block = self.format_block(intent, without, recent)
         self.bind_session(session, agent, intent.id, source, block)
         return SelectedIntent(intent, block, warnings)
 
@@ -427,21 +433,21 @@ class Intents:
         self.bind_session(session, active.agent, active.intent_id, active.source, block)
         return block
 
-    def format_block(self, intent: Intent, without: SessionKey | None = None) -> str:
+    def format_block(
+        self, intent: Intent, without: SessionKey | None = None, recent: list[RecentChange] | None = None
+    ) -> str:
         """Return an intent's context block: the smallest text that constrains the next step. `without` the changes of a
-        session that knows its own, the block stays the same while the session writes.
+        session that knows its own, the block stays the same while the session writes. `recent` changes are read from
+        the ledger unless they are given.
         """
         intents = self.document.intents
-        recent: list[RecentChange] = []
-        limit, own = (MAX_RECENT, "") if without is None else (MAX_SEARCHED, without.session_id)
-        with suppress(OSError, LedgerError), self.context.index() as index:
-            found = index.find(event="mutation", intent_id=intent.id, limit=limit)
-            changes = (change for document in found for change in changes_in_record(document))
-            recent = [change for change in changes if not own or change.session != own][:MAX_RECENT]
+        if recent is None:
+            with suppress(OSError, LedgerError), self.context.index() as index:
+                recent = list_recent_changes(index, intent.id, without)
         return render_context_block(
             intent,
             intents=intents,
-            recent_changes=recent,
+            recent_changes=recent or [],
             lessons=find_relevant_lessons(self.workspace, intent),
             other_intents=[i for i in intents if i.status == "IN_PROGRESS" and i.id != intent.id],
         )
@@ -467,6 +473,14 @@ class Intents:
             detail=detail,
         )
         return self.recorder.make_record(body, agent)
+
+
+def list_recent_changes(index: "Index", intent_id: str, without: SessionKey | None) -> list[RecentChange]:
+    """Return the newest recorded changes under an intent, without those of one session."""
+    limit, own = (MAX_RECENT, "") if without is None else (MAX_SEARCHED, without.session_id)
+    found = index.find(event="mutation", intent_id=intent_id, limit=limit)
+    changes = (change for document in found for change in changes_in_record(document))
+    return [change for change in changes if not own or change.session != own][:MAX_RECENT]
 
 
 def changes_in_record(document: dict[str, Any]) -> list[RecentChange]:

@@ -5,7 +5,7 @@ them. A later word of a person for the session does: a yes, or an intent that th
 """
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
@@ -15,9 +15,10 @@ from remit.core.intent import Intent
 from remit.core.record import KEY
 from remit.core.scope.path_patterns import Scope
 from remit.core.untrusted_input import sanitise_line
-from remit.gate.context import WorkspaceContext
 from remit.gate.intents.refusals import IntentRefused, make_refusal
-from remit.ledger.index.index import Index
+
+if TYPE_CHECKING:
+    from remit.ledger.index.index import Index
 
 SWITCH_CODE: ErrorType = "INTENT_SWITCH_NEEDS_PERSON"
 SCOPE_CODE = "SCOPE_VIOLATION"
@@ -34,28 +35,27 @@ class RefusedPath(Struct, frozen=True):
 
 
 def find_refused_path(
-    context: WorkspaceContext, session: SessionKey, wanted: Intent, intents: Iterable[Intent]
+    index: "Index", session: SessionKey, wanted: Intent, intents: Iterable[Intent]
 ) -> RefusedPath | None:
     """Return a path that was refused to the session under another intent, and that the wanted one owns; None without
-    one. Raises OSError, LedgerError.
+    one.
     """
     scope, known, session_id = Scope(wanted.owned_scope), {i.id: i for i in intents}, session.session_id
-    with context.index() as index:
-        events = ("denied", "restore")
-        found = [d for event in events for d in index.iterate_records(event=event, session_id=session_id)]
-        since = find_persons_word(index, session_id) if found else ""
-        for document in found:
-            body: dict[str, Any] = document["metadata"][KEY]
-            at = str(document["timestamp"])
-            for refused in list_refused_paths(body) if at > since and body.get("intent_id") != wanted.id else ():
-                earlier = known.get(refused.intent_id or "")
-                # A scope that was widened since owns it; a constraint was met once the file was changed after all.
-                if refused.by_scope and earlier is not None and owns_path(Scope(earlier.owned_scope), refused.path):
-                    continue
-                if not refused.by_scope and was_changed_since(index, session_id, refused, at):
-                    continue
-                if owns_path(scope, refused.path):
-                    return refused
+    events = ("denied", "restore")
+    found = [d for event in events for d in index.iterate_records(event=event, session_id=session_id)]
+    since = find_persons_word(index, session_id) if found else ""
+    for document in found:
+        body: dict[str, Any] = document["metadata"][KEY]
+        at = str(document["timestamp"])
+        for refused in list_refused_paths(body) if at > since and body.get("intent_id") != wanted.id else ():
+            earlier = known.get(refused.intent_id or "")
+            # A scope that was widened since owns it; a constraint was met once the file was changed after all.
+            if refused.by_scope and earlier is not None and owns_path(Scope(earlier.owned_scope), refused.path):
+                continue
+            if not refused.by_scope and was_changed_since(index, session_id, refused, at):
+                continue
+            if owns_path(scope, refused.path):
+                return refused
     return None
 
 
@@ -83,7 +83,7 @@ def owns_path(scope: Scope, path: str) -> bool:
     return scope.matches(plain) or scope.matches(f"{plain}/a")
 
 
-def find_persons_word(index: Index, session_id: str) -> str:
+def find_persons_word(index: "Index", session_id: str) -> str:
     """Return when a person last agreed to an intent or a scope of the session, or chose its intent; "" for never. A yes
     to a call is about that call only.
     """
@@ -98,7 +98,7 @@ def find_persons_word(index: Index, session_id: str) -> str:
     return max(times)
 
 
-def was_changed_since(index: Index, session_id: str, refused: RefusedPath, at: str) -> bool:
+def was_changed_since(index: "Index", session_id: str, refused: RefusedPath, at: str) -> bool:
     newest = index.find(
         event="mutation", session_id=session_id, intent_id=refused.intent_id, path=refused.path, limit=1
     )

@@ -122,14 +122,20 @@ def find_installed_checks(cache_file: Path, places: tuple[tuple[str, int], ...])
     with suppress(OSError, msgspec.MsgspecError, UnicodeDecodeError):
         known = msgspec.json.decode(cache_file.read_bytes(), type=prepare_type(InstalledChecks))
     if known is None or known.places != places:
-        # Importing this and reading a virtual environment's packages takes 30 ms.
-        from importlib.metadata import entry_points
-
-        known = InstalledChecks(places, {point.name: point.value for point in entry_points(group=ENTRY_POINT_GROUP)})
+        known = scan_packages(places)
         with suppress(OSError):
             cache_file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             write_atomically(cache_file, msgspec.json.encode(known))
     return {f"{ENTRY_POINT_GROUP}:{name}": make_lazy_check(value) for name, value in known.values.items()}
+
+
+@lru_cache(1)
+def scan_packages(places: tuple[tuple[str, int], ...]) -> InstalledChecks:
+    """Return the entry points of the packages in these places; a process reads them once as long as the times hold."""
+    # Importing this and reading a virtual environment's packages takes 30 ms.
+    from importlib.metadata import entry_points
+
+    return InstalledChecks(places, {point.name: point.value for point in entry_points(group=ENTRY_POINT_GROUP)})
 
 
 def load_function(value: str) -> Callable[..., Any]:
