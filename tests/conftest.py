@@ -7,6 +7,7 @@ import random
 import shutil
 import signal
 import subprocess
+import sys
 from collections.abc import Callable, Generator
 from itertools import islice
 from pathlib import Path
@@ -104,7 +105,11 @@ def search_path(tmp_path_factory: pytest.TempPathFactory) -> str:
     from remit.orchestrator.workers.agent import AGENT_COMMANDS
 
     hidden, found = {"remit", *(command.words[0] for command in AGENT_COMMANDS.values())}, list[str]()
-    for folder in map(Path, os.get_exec_path()):
+    # A version manager's `python3` is a script that starts a dozen programs; the interpreter itself comes first.
+    plain = Path(sys.base_prefix, "bin", "python3")
+    shown = Path(shutil.which("python3") or plain)
+    first = [] if shown.resolve() == plain.resolve() else [plain.parent]
+    for folder in [*first, *map(Path, os.get_exec_path())]:
         if any((folder / name).exists() for name in hidden):
             links = tmp_path_factory.mktemp("programs")
             for program in folder.iterdir():
