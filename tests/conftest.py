@@ -96,6 +96,7 @@ def use_home(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
     (folder / ".gitconfig").write_text(
         "[user]\n\tname = A Person\n\temail = person@example.org\n[init]\n\tdefaultBranch = main\n"
+        "[maintenance]\n\tauto = false\n"
     )
 
 

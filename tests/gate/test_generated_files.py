@@ -1,7 +1,6 @@
 """What git ignores is kept and counted, and nothing is smuggled in that way."""
 
 import json
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +8,7 @@ import pytest
 
 from conftest import run_git
 from gate.containment.test_rewrite_call import python, run
-from gate.driving import Agent, allowed, body, governed, overlay, records, refusal, uncontained
+from gate.driving import Agent, allowed, body, governed, overlay, records, refusal, run_shell, uncontained
 from gate.team_hooks.trusted_hooks import trust_all
 from remit.core.diff.contents import sha256
 from remit.gate.gate import Gate
@@ -188,7 +187,7 @@ def test_an_ignored_file_out_of_scope_gets_onto_no_branch(agent: Agent, command:
         before = agent.ask("Bash", command=part)
         if allowed(before):
             given = before.get("updatedInput", {"command": part})
-            subprocess.run(["bash", "-c", given["command"]], cwd=agent.cwd, capture_output=True)
+            run_shell(given["command"], agent.cwd)
             agent.tell("Bash", before["call_id"], {}, **given)
     assert "dist" not in run_git(agent.cwd, "ls-tree", "-r", "--name-only", "HEAD")
 

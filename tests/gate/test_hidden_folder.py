@@ -1,7 +1,6 @@
 """An agent that may run a command in a folder that its hook does not tell: no relative write is taken as proved."""
 
 import json
-import subprocess
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -9,7 +8,7 @@ from typing import Any
 import pytest
 
 from conftest import run_git
-from gate.driving import governed, machine, overlay
+from gate.driving import governed, machine, overlay, run_shell
 from remit.servers.hook import EventClass, HookFrame, answer
 
 NUMBERS = count(1)
@@ -30,7 +29,7 @@ def run_in(root: Path, folder: str, home: Path, command: str) -> str:
     said = send(root, home, "pre", call_id, command)
     assert said.get("permissionDecision") != "deny", said
     given = said.get("updatedInput", {"command": command})["command"]
-    subprocess.run(["bash", "-c", given], cwd=root / folder, capture_output=True, check=False)
+    run_shell(given, root / folder)
     told = send(root, home, "post", call_id, given, tool_response="ok")
     return str(told.get("additionalContext", ""))
 

@@ -1,12 +1,11 @@
 """What the sandbox kept a command from writing is told as Remit's doing, and recorded; and doctor names the remedy."""
 
 import json
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from gate.driving import Agent, body, governed, overlay, records
+from gate.driving import Agent, body, governed, overlay, records, run_shell
 from remit.wiring.doctor_checks import check_containment, describe_containment_warning
 from remit.workspace.sandbox.containment import Containment, find_repair_command, probe_stamp
 from remit.workspace.sandbox.jail import find_bubblewrap, find_packaged_bubblewrap
@@ -28,7 +27,7 @@ def shell(agent: Agent, command: str) -> str:
     """What the model is told after a command that the agent ran as it was given."""
     before = agent.ask("Bash", command=command)
     given = before["updatedInput"]["command"]
-    done = subprocess.run(["bash", "-c", given], cwd=agent.cwd, capture_output=True, text=True)
+    done = run_shell(given, agent.cwd)
     response = {"stdout": done.stdout, "stderr": done.stderr}
     return str(agent.tell("Bash", before["call_id"], response, command=given).get("additionalContext", ""))
 

@@ -1,11 +1,10 @@
 """What a model hears of a contained command beyond its own output: a late end, and what it was kept from."""
 
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from gate.driving import Agent, governed, overlay
+from gate.driving import Agent, governed, overlay, run_shell
 
 CHANGE = "python3 -c \"open('{path}', 'w').write('x')\""
 
@@ -22,7 +21,7 @@ def agent(repository: Path, home: Path) -> Agent:
 
 def launched(agent: Agent, words: str) -> str:
     """What the launcher says."""
-    done = subprocess.run(["bash", "-c", words], cwd=agent.cwd, capture_output=True, text=True, check=False)
+    done = run_shell(words, agent.cwd)
     return done.stderr
 
 

@@ -1,9 +1,8 @@
 """What a contained command leaves keeps to the intent's constraints, or does not come over."""
 
-import subprocess
 from pathlib import Path
 
-from gate.driving import Agent, body, governed, overlay, records
+from gate.driving import Agent, body, governed, overlay, records, run_shell
 from gate.team_hooks.test_constraints import INTENTS
 
 
@@ -21,7 +20,7 @@ def run(agent: Agent, command: str) -> str:
     """Run it as the agent is told to; what it says as an error."""
     before = agent.ask("Bash", command=command)
     given = before["updatedInput"]
-    done = subprocess.run(["bash", "-c", given["command"]], cwd=agent.cwd, capture_output=True, text=True, check=False)
+    done = run_shell(given["command"], agent.cwd)
     agent.tell("Bash", before["call_id"], {"stdout": ""}, **given)
     return done.stderr
 

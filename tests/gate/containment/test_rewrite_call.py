@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from gate.driving import Agent, allowed, body, governed, overlay, records, refusal
+from gate.driving import Agent, allowed, body, governed, overlay, records, refusal, run_shell
 from gate.team_hooks.trusted_hooks import trust_all
 from remit.core.call import SessionKey, ToolCall
 from remit.gate.containment.rewrite_call import SHELL, unwrap_call
@@ -37,13 +37,13 @@ def run(agent: Agent, command: str, **more: Any) -> tuple[dict[str, Any], subpro
     before = agent.ask("Bash", command=command, **more)
     assert allowed(before), before
     given = before.get("updatedInput", {"command": command, **more})
-    done = subprocess.run(["bash", "-c", given["command"]], cwd=agent.cwd, capture_output=True, text=True)
+    done = run_shell(given["command"], agent.cwd)
     after = agent.tell("Bash", before["call_id"], {"stdout": done.stdout}, **given)
     return {**before, "after": after}, done
 
 
 def launched(agent: Agent, words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(["bash", "-c", words], cwd=agent.cwd, capture_output=True, text=True)
+    return run_shell(words, agent.cwd)
 
 
 def python(text: str) -> str:

@@ -6,14 +6,13 @@ records say so; never the verdict alone.
 
 import json
 import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
-from gate.driving import Agent, allowed, body, governed, machine, overlay, records, refusal
+from gate.driving import Agent, allowed, body, governed, machine, overlay, records, refusal, run_shell
 from redteam.folder_ways import FOLDERS, TEXTS, fill
 from remit.adapters import ROWS
 from remit.core.call import SessionKey, ToolCall, hash_arguments
@@ -84,7 +83,7 @@ def run_hooked(place: Place, agent: Agent, command: str, folder: Path | str, **m
         return False
     given = before.get("updatedInput", {"command": command})["command"]
     where = more.get("workdir") or more.get("directory") or folder
-    done = subprocess.run(["bash", "-c", given], cwd=where, capture_output=True, text=True)
+    done = run_shell(given, Path(where))
     agent.tell("Bash", before["call_id"], {"stdout": done.stdout}, command=given)
     return True
 
