@@ -71,12 +71,15 @@ class Program:
         """Start a process below, or one below a shell; return its id."""
         os.write(self.ask, ("\t".join(words) + "\n").encode())
         pid = int(self.answers.readline())
-        found = [pid]
-        if words[0] == "sh":
-            wait_until(
-                lambda: found.extend(p for p in list_below(pid) if read_command_line(p)[0] == "hook") or len(found) > 1
-            )
-        return found[-1]
+        wanted = words[0] if words[0] != "sh" else "hook"
+        found: list[int] = []
+
+        def is_started() -> bool:
+            found[:] = [p for p in (pid, *list_below(pid)) if read_command_line(p)[:1] == [wanted]]
+            return bool(found)
+
+        wait_until(is_started)
+        return found[0]
 
     def end(self) -> None:
         os.close(self.ask)
@@ -235,7 +238,7 @@ def test_where_the_yes_may_be_anothers_nobody_is_asked(agent: DialogAgent, name:
     change(agent)
     refused = propose(agent)
     assert refusal(refused) == "USER_REJECTED", refused
-    assert why in refused["permissionDecisionReason"]
+    assert why in refused["permissionDecisionReason"], refused
     assert "remit approvals watch" in refused["permissionDecisionReason"]
     assert run(agent) == ""
     assert agent.intents() == ["Names", "Docs"]
@@ -252,7 +255,7 @@ def test_where_the_yes_may_be_anothers_nobody_is_asked(agent: DialogAgent, name:
 def test_what_the_dialog_cannot_ask_is_refused_with_the_way(agent: DialogAgent, words: str, why: str) -> None:
     refused = propose(agent, f"remit intent propose n {words}")
     assert refusal(refused) == "USER_REJECTED", refused
-    assert why in refused["permissionDecisionReason"]
+    assert why in refused["permissionDecisionReason"], refused
     assert "remit approvals watch" in refused["permissionDecisionReason"]
 
 
@@ -318,7 +321,8 @@ NOT_RUN: dict[str, tuple[Callable[[DialogAgent], str], str]] = {
 
 @pytest.mark.parametrize("name", NOT_RUN)
 def test_only_the_call_that_was_asked_about_and_ran_counts(agent: DialogAgent, name: str) -> None:
-    assert propose(agent)["permissionDecision"] == "ask"
+    shown = propose(agent)
+    assert shown["permissionDecision"] == "ask", shown
     tell, why = NOT_RUN[name]
     told = tell(agent)
     assert why in told
