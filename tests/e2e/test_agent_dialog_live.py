@@ -3,6 +3,7 @@
 import json
 from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,7 +31,7 @@ def settle_in(repository: Path, home: Path) -> None:
     wire_up(repository, "claude-code")
     kept = home / ".claude.json"
     trusted = {str(repository): {"hasTrustDialogAccepted": True, "hasCompletedProjectOnboarding": True}}
-    known = json.loads(kept.read_text()) if kept.exists() else {}
+    known: dict[str, Any] = json.loads(kept.read_text()) if kept.exists() else {}
     kept.write_text(json.dumps({**known, **ONBOARDED, "projects": trusted}))
 
 

@@ -46,9 +46,9 @@ class Program:
             (folder / "hook").symlink_to("/bin/sh")
         asked, self.ask = os.pipe()
         told, answers = os.pipe()
-        words = [sys.executable, str(folder / name), str(asked), str(answers), *options]
+        words = [sys.executable, "-I", "-S", str(folder / name), str(asked), str(answers), *options]
         if above:
-            words = [sys.executable, str(folder / above), *words]
+            words = [sys.executable, "-I", "-S", str(folder / above), *words]
         self.master = -1
         if tty:
             self.pid, self.master = pty.fork()
@@ -202,6 +202,12 @@ def break_settings(agent: DialogAgent) -> None:
     (agent.home / ".claude" / "settings.json").write_text("{")
 
 
+def write_skill(agent: DialogAgent) -> None:
+    page = agent.cwd / ".claude" / "skills" / "x" / "SKILL.md"
+    page.parent.mkdir(parents=True)
+    page.write_text("---\nhooks: {PermissionRequest: []}\n---\n")
+
+
 UNASKED: dict[str, tuple[Callable[[DialogAgent], None], str]] = {
     "bypassPermissions": (set_mode("bypassPermissions"), "its permission mode is bypassPermissions"),
     "dontAsk": (set_mode("dontAsk"), "its permission mode is dontAsk"),
@@ -227,6 +233,7 @@ UNASKED: dict[str, tuple[Callable[[DialogAgent], None], str]] = {
     "a deny rule": (set_settings(permissions={"deny": ["Bash(remit:*)"]}), "settings deny this command"),
     "a hook that answers": (set_settings(hooks={"PermissionRequest": [{}]}), "the PermissionRequest hook of"),
     "a plugin": (set_settings(enabledPlugins={"x@y": True}), "the plugin 'x@y'"),
+    "a skill's hook": (write_skill, "the PermissionRequest hook of"),
     "settings that cannot be read": (break_settings, "which cannot be read"),
     "another command under way": (begin_other_command, "another command of this session is under way"),
 }  # fmt: skip

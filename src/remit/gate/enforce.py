@@ -167,10 +167,7 @@ def enforce(
     remarks = join_lines(warning, told, way_back, kept.trouble)
     leading = decision.leading
     question = f"[{leading.code}] {leading.message}" if leading is not None and decision.effect == "ask" else ""
-    if asked is not None:
-        from remit.gate.approval_answers import format_question
-
-        question = format_question(asked.question)
+    question = asked.text if asked is not None else question
     answer = with_hook_output(Answer(decision, reason=question, context=remarks), replies)
     if rewriter is None or in_process:
         return answer

@@ -3,9 +3,10 @@
 The hook before the command answers `ask`, with the question as its reason; the command runs only after the person's
 yes, and the hook after it does what was asked for. Whatever could give that yes in a person's place makes it none: the
 permission mode, the agent's settings, its command line, a terminal that no person holds, another process that plays the
-hook. See `docs/how-to/start-from-a-sentence.md`.
+hook. See `docs/how-to/answer-questions.md`.
 """
 
+import os
 import shlex
 from pathlib import Path, PurePath
 
@@ -16,15 +17,18 @@ from remit.adapters.permissions import DIALOG_READERS
 from remit.core.call import ToolCall, hash_arguments
 from remit.core.untrusted_input import sanitise_line
 from remit.gate.agent_permissions import find_rule_files, read_permission
-from remit.gate.approval_answers import identify_person
+from remit.gate.approval_answers import format_question, identify_person
 from remit.gate.gate import Gate
 from remit.gate.machine import HOOK_PID
 from remit.gate.state.questions import ApprovalReply, DialogQuestion, Question
-from remit.servers.authority import MAX_CALL_S, Authority, PeerGrade
+from remit.servers.authority import MAX_CALL_S, Authority
 from remit.tools.agent_tool import Caller, DialogAnswer
 from remit.workspace.processes.peer_identity import Peer, read_peer_process, read_variables
 from remit.workspace.processes.process_tracking import Incomplete, ProcessInfo, program_name
 
+PAGE_FOLDERS = ("skills", "commands", "agents")
+"""Folders in an agent's settings folder whose pages may bring hooks in their first lines."""
+MAX_PAGES, PAGE_BYTES = 1000, 1 << 16
 SHELLS = frozenset(["sh", "bash", "dash", "zsh", "ksh", "fish"])
 
 
@@ -53,13 +57,15 @@ def find_caller(gate: Gate, call: ToolCall, *, is_attempt: bool) -> Caller:
 def make_dialog_question(call: ToolCall, question: Question) -> DialogQuestion:
     """Return the question as it is kept until the command has run. Raises Incomplete, NoDialog."""
     asker = find_hook(call)
-    return DialogQuestion(question, asker.agent.pid, asker.agent.started, asker.hook.started)
+    return DialogQuestion(question, format_question(question), asker.agent.pid, asker.agent.started, asker.hook.started)
 
 
 def take_answer(gate: Gate, call: ToolCall, *, is_attempt: bool) -> Caller | None:
     """Return the caller of a command that has run, with the person's yes; None if nobody was asked about it. The answer
     is none where something else could have let the command run.
     """
+    if call.agent not in DIALOG_READERS:
+        return None
     digest = hash_arguments([call.tool, call.arguments_sha256])
     announced = gate.state.take_remit_call(call.call_id, digest, gate.environment.clock.now())
     if announced is None or not announced.asked or announced.session != call.session:
@@ -101,19 +107,48 @@ def find_asker(gate: Gate, call: ToolCall, *, is_attempt: bool) -> Asker:
     files = find_rule_files(row, call, asker.agent.argv, gate.workspace.root, gate.environment)
     if other := reader.find_other_answerer(files, asker.agent.argv):
         raise NoDialog(f"{other} may answer in the person's place")
+    find_hooks_of_pages(gate, call)
     permission = read_permission(call, files, asker.agent.argv)
     if permission.effect != "ask":
         rule = f" by the rule {permission.rule.text} of {permission.rule.path}" if permission.rule is not None else ""
         raise NoDialog(f"the agent's own settings {permission.effect} this command{rule}")
     chain = read_peer_process(asker.agent.pid).chain
-    judged = Authority(gate.environment.home).judge_agent(Peer(chain, variables=read_variables(asker.agent.pid)))
-    if judged.grade != PeerGrade.PERSON:
-        raise NoDialog(judged.why)
+    agent = Peer(chain, variables=read_variables(asker.agent.pid))
+    if doubt := Authority(gate.environment.home).find_doubt(agent):
+        raise NoDialog(doubt)
     since = gate.environment.clock.now() - MAX_CALL_S
     others = (c for c in gate.state.list_open_calls() if c.session.session_id == call.session.session_id)
     if any(c.call_id != call.call_id and c.at > since and c.pending is not None and c.pending.whole for c in others):
         raise NoDialog("another command of this session is under way")
     return asker
+
+
+def find_hooks_of_pages(gate: Gate, call: ToolCall) -> None:
+    """Raise NoDialog if a page of a skill, command or sub-agent brings a hook that answers questions, or may do so."""
+    row, environment, here = ROWS[call.agent], gate.environment, Path(call.cwd)
+    places = [Path(environment.config_folders.get(call.agent) or environment.home / row.config_folder)]
+    places += [folder / row.config_folder for folder in (here, *here.parents)]
+    seen = 0
+    for tree in (place / name for place in dict.fromkeys(places) for name in PAGE_FOLDERS):
+        for folder, _, names in os.walk(tree, followlinks=True):
+            # Links may lead in circles: folders count, too.
+            seen += 1 + len(names)
+            if seen > MAX_PAGES:
+                raise NoDialog(f"more than {MAX_PAGES} pages of skills and commands may bring hooks that answer")
+            for page in (Path(folder, name) for name in names if name.endswith(".md")):
+                if has_answering_hook(page):
+                    raise NoDialog(f"the PermissionRequest hook of {page} may answer in the person's place")
+
+
+def has_answering_hook(page: Path) -> bool:
+    """Return whether a page's first lines may bring a hook that answers questions: one that cannot be read may."""
+    try:
+        if not page.is_file():
+            return False
+        with page.open("rb") as file:
+            return b"PermissionRequest" in file.read(PAGE_BYTES)
+    except OSError:
+        return True
 
 
 def find_hook(call: ToolCall) -> Asker:

@@ -280,13 +280,16 @@ class Authority:
             return found
         return judge_without_terminal(peer, found, alive, root, find_call)
 
-    def judge_agent(self, agent: Peer) -> Judgement:
-        """Judge who started an agent, and who types at its terminal: all but the agent itself. Raises Incomplete."""
+    def find_doubt(self, agent: Peer) -> str:
+        """Return why it is not surely a person who started an agent, and types at its terminal; empty without doubt.
+        Raises Incomplete.
+        """
         alive = [root for root in self.roots.list_alive() if root.pid != agent.process.pid]
         above = replace(agent, chain=agent.chain[1:])
         if not above.chain:
             raise Incomplete("what started it is not of this system")
-        return self.judge_terminal(agent, self.judge(above, alive, may_be_agent=False), alive)
+        found = self.judge_terminal(agent, self.judge(above, alive, may_be_agent=False), alive)
+        return "" if found.grade == PeerGrade.PERSON else found.why
 
     def judge_terminal(self, peer: Peer, found: Judgement, alive: Sequence[AgentRoot]) -> Judgement:
         """Return the worse of a judgement and that of who holds the other end of the process's terminal."""

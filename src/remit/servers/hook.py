@@ -416,15 +416,10 @@ def finish_asked_command(gate: Gate, call: ToolCall, frame: HookFrame) -> str:
 
 def select_unasked(gate: Gate, call: ToolCall, arguments: dict[str, Any]) -> str | None:
     """Select an intent and return the warnings; None if a person has to be asked. Raises IntentRefused."""
-    intent_id, why, expected = (
-        arguments["intent_id"],
-        arguments.get("reasoning", ""),
-        arguments.get("expected_mutations", ()),
-    )
+    session, agent, intent_id = call.session, call.agent, arguments["intent_id"]
+    why, expected = arguments.get("reasoning", ""), arguments.get("expected_mutations", ())
     try:
-        found = gate.intents.select(
-            call.session, call.agent, intent_id, reasoning=why, expected=expected, tool=call.tool
-        )
+        found = gate.intents.select(session, agent, intent_id, reasoning=why, expected=expected, tool=call.tool)
     except IntentRefused as refused:
         if refused.violation.error_type != "INTENT_SWITCH_NEEDS_PERSON":
             raise

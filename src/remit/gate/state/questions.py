@@ -102,11 +102,12 @@ class Question(Struct, frozen=True):
 
 
 class DialogQuestion(Struct, frozen=True):
-    """A question that an agent's own dialog puts to a person, and the agent's process that showed it. Only a process
-    that this agent started after `hook_started`, in clock ticks after boot, may tell that the call ran.
+    """A question that an agent's own dialog puts to a person, as `text`, and the agent's process that shows it. Only a
+    process that this agent started after `hook_started`, in clock ticks after boot, may tell that the call ran.
     """
 
     question: Question
+    text: str
     agent_pid: int
     agent_started: int
     hook_started: int
