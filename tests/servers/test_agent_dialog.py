@@ -314,6 +314,13 @@ def run_in_between(agent: DialogAgent) -> str:
     return run(agent)
 
 
+def run_after_another(agent: DialogAgent) -> str:
+    agent.permission_mode = "bypassPermissions"
+    assert allowed(agent.shell("ls"))
+    agent.permission_mode = "default"
+    return run(agent)
+
+
 NOT_RUN: dict[str, tuple[Callable[[DialogAgent], str], str]] = {
     "other arguments": (run_other_arguments, ""),
     "another call": (run_other_call, ""),
@@ -322,6 +329,7 @@ NOT_RUN: dict[str, tuple[Callable[[DialogAgent], str], str]] = {
     "another mode": (run_in_another_mode, "its permission mode is auto"),
     "another agent": (run_by_another_agent, "another process says that the command ran"),
     "a rule in between": (run_with_a_new_rule, "by the rule Bash of"),
+    "a command since": (run_after_another, "another command of this session has run since"),
     "a command in between": (run_in_between, "another command of this session is under way"),
 }
 

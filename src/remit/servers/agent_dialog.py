@@ -9,12 +9,14 @@ hook. See `docs/how-to/answer-questions.md`.
 import os
 import shlex
 from pathlib import Path, PurePath
+from typing import Any
 
 from msgspec import DecodeError, Struct, json
 
 from remit.adapters import ROWS
 from remit.adapters.permissions import DIALOG_READERS
 from remit.core.call import ToolCall, hash_arguments
+from remit.core.record import KEY, parse_time
 from remit.core.untrusted_input import sanitise_line
 from remit.gate.agent_permissions import find_rule_files, read_permission
 from remit.gate.approval_answers import format_question, identify_person
@@ -29,6 +31,7 @@ from remit.workspace.processes.process_tracking import Incomplete, ProcessInfo, 
 PAGE_FOLDERS = ("skills", "commands", "agents")
 """Folders in an agent's settings folder whose pages may bring hooks in their first lines."""
 MAX_PAGES, PAGE_BYTES = 1000, 1 << 16
+MAX_CALLS_SINCE = 100
 SHELLS = frozenset(["sh", "bash", "dash", "zsh", "ksh", "fish"])
 
 
@@ -37,7 +40,7 @@ class NoDialog(Exception):
 
 
 class Asker(Struct, frozen=True):
-    """The agent that shows a dialog, and the process below it that runs the hook."""
+    """The agent that shows a dialog, and the process that it started for the hook."""
 
     agent: ProcessInfo
     hook: ProcessInfo
@@ -83,11 +86,24 @@ def take_answer(gate: Gate, call: ToolCall, *, is_attempt: bool) -> Caller | Non
             why = "the process that says so is older than the question"
         elif gate.environment.clock.now() >= asked.question.expires_at:
             why = "its time was over"
+        elif has_run_command(gate, call, asked.question.asked_at):
+            why = "another command of this session has run since the question"
     except (NoDialog, Incomplete) as error:
         why = str(error)
     reply = None if why else ApprovalReply(True, through="agent dialog", who=identify_person(gate))
     dialog_answer = DialogAnswer(asked.question, reply)
     return Caller(call.session, call.agent, dialog_answer=dialog_answer, why_no_dialog=sanitise_line(why, 200))
+
+
+def has_run_command(gate: Gate, call: ToolCall, since: float) -> bool:
+    """Return whether the session was let run another command since: what it started could play the hook."""
+    with gate.index() as index:
+        for document in index.find(event="tool_use", session_id=call.session.session_id, limit=MAX_CALLS_SINCE):
+            other: dict[str, Any] = document["metadata"][KEY].get("call") or {}
+            at = parse_time(str(document["timestamp"]))
+            if (at is None or at >= since) and other.get("command") and other.get("id") != call.call_id:
+                return True
+    return False
 
 
 def find_asker(gate: Gate, call: ToolCall, *, is_attempt: bool) -> Asker:
@@ -163,11 +179,10 @@ def find_hook(call: ToolCall) -> Asker:
     if peer.is_jailed or peer.is_elsewhere:
         raise NoDialog("the hook's process is contained")
     client, *above = peer.chain
-    if above and is_shell_of(above[0], client):
-        del above[0]
+    hook = above.pop(0) if above and is_shell_of(above[0], client) else client
     if list(client.argv[1:2]) != [row.agent] or not above or program_name(above[0].argv) != row.binary:
         raise NoDialog(f"{row.title} did not start the hook's process itself")
-    return Asker(above[0], client)
+    return Asker(above[0], hook)
 
 
 def is_shell_of(shell: ProcessInfo, client: ProcessInfo) -> bool:
