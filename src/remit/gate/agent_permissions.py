@@ -50,6 +50,12 @@ def evaluate_permission(call: ToolCall, line: str, root: Path, environment: Envi
     return by_launcher if by_launcher.effect == "allow" else found
 
 
+def read_permission(call: ToolCall, files: Sequence[RuleFile], words: Sequence[str]) -> Permission:
+    """Return the verdict of the agent's own rules in these files on a command that runs as it is."""
+    rules = parse_rules(call.agent, tuple(files), tuple(words))
+    return evaluate_own_rules(call.agent, rules, split_command(call.command or ""), call.permission_mode, words)
+
+
 def describe_rules(row: AgentRow, root: Path, environment: Environment) -> str:
     """Return a line about the person's permission rules for an agent and their effect in enforce mode; "" for none."""
     found = read_own_rules(

@@ -31,6 +31,8 @@ MAX_EXAMPLES = 5
 LOW_RISK = 30  # below it, equal questions may be answered together
 CALL_EVENTS = ("tool_use", "denied", "verification")
 TYPED_CHARS = 4
+DIALOG_ROWS, DIALOG_COLUMNS, DIALOG_CHARS = 10, 74, 1500
+"""What an agent's permission dialog shows of a hook's reason: Claude Code 2.1.332 shows ten lines of it."""
 
 
 class QuestionClosed(Exception):
@@ -143,6 +145,27 @@ def describe_subject(question: Question) -> list[str]:
     from remit.gate.intents.proposals import describe_proposal
 
     return ["a new intent", *describe_proposal(question.proposal)]
+
+
+def format_question(question: Question) -> str:
+    """Return a question as the text of an agent's dialog."""
+    reasons = f" ({'; '.join(question.reasons)})" if question.reasons else ""
+    typed = choose_typed_word(question)
+    subject = "\n".join(describe_subject(question))
+    return (
+        f"Remit asks for the agent {sanitise_line(question.agent, 60)}: {subject}\n"
+        f"Its reason: {sanitise_line(question.message, 500)}\nRisk {question.risk} of 100{reasons}."
+        + (f"\nFor a yes, type {typed} into the field for words as well." if typed else "")
+    )
+
+
+def find_dialog_limit(question: Question) -> str:
+    """Return why an agent's own permission dialog cannot take a yes to the question; empty where it can."""
+    if choose_typed_word(question):
+        return "a yes to this takes a typed word"
+    text = format_question(question)
+    rows = sum(max(1, -(-len(line) // DIALOG_COLUMNS)) for line in text.splitlines())
+    return "it would not show the whole question" if rows > DIALOG_ROWS or len(text) > DIALOG_CHARS else ""
 
 
 def list_extents(question: Question) -> list[Extent]:

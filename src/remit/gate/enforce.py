@@ -13,6 +13,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec import json
 from msgspec.structs import replace
 
 from remit.adapters import can_ask
@@ -45,13 +46,21 @@ from remit.policy.violations import Ways, explain, leading_violation
 from remit.workspace.observe.observation import list_known_commits, observe_paths, try_observe_file, versions_by_path
 
 if TYPE_CHECKING:
-    from remit.gate.state.questions import ApprovalReply
+    from remit.gate.state.questions import ApprovalReply, DialogQuestion
 
 
-def enforce(context: WorkspaceContext, call: ToolCall, hooks: RegisteredHooks, *, in_process: bool = False) -> Answer:
+def enforce(
+    context: WorkspaceContext,
+    call: ToolCall,
+    hooks: RegisteredHooks,
+    *,
+    in_process: bool = False,
+    asked: "DialogQuestion | None" = None,
+) -> Answer:
     """Decide a call, record the decision, and return the answer. Raises RECORDING_ERRORS.
 
-    `in_process`: the gate's own process runs the tool, so that a contained command needs no launcher.
+    `in_process`: the gate's own process runs the tool, so that a contained command needs no launcher. `asked`: the
+    agent's dialog is to ask its person this about the call, one of Remit's own.
     """
     rules = context.rules
     context.notice_rules(rules)
@@ -96,13 +105,18 @@ def enforce(context: WorkspaceContext, call: ToolCall, hooks: RegisteredHooks, *
     elif can_agent_ask(decision) and can_ask(call.agent):
         # Without an answer, the agent may ask its own person.
         decision = replace(decision, effect="ask")
+    # A person sees the arguments that the agent gave: a hook that gives others takes the question with them.
+    asked = asked if decision.effect == "allow" and not replies.rewriters else None
+    if asked is not None:
+        decision = replace(decision, effect="ask")
 
     # The tool server serves a tool of Remit only for a call that a hook announced, also one that is denied here.
-    if call.remit_tool is not None and not in_process:
-        digest = hash_arguments([call.remit_tool, call.arguments_sha256])
-        announced = RemitCall(call.session, call.agent)
+    if (call.remit_tool is not None or asked is not None) and not in_process:
+        digest = hash_arguments([call.remit_tool or call.tool, call.arguments_sha256])
+        announced = RemitCall(call.session, call.agent, json.encode(asked) if asked is not None else b"")
         context.state.put_remit_call(announced, call.call_id, digest, context.environment.clock.now())
-        context.state.note_tools(call.session.session_id)
+        if call.remit_tool is not None:
+            context.state.note_tools(call.session.session_id)
 
     # 6.4 Deny.
     if decision.effect not in ("allow", "ask", "contain"):
@@ -153,6 +167,7 @@ def enforce(context: WorkspaceContext, call: ToolCall, hooks: RegisteredHooks, *
     remarks = join_lines(warning, told, way_back, kept.trouble)
     leading = decision.leading
     question = f"[{leading.code}] {leading.message}" if leading is not None and decision.effect == "ask" else ""
+    question = asked.text if asked is not None else question
     answer = with_hook_output(Answer(decision, reason=question, context=remarks), replies)
     if rewriter is None or in_process:
         return answer

@@ -35,18 +35,20 @@ if TYPE_CHECKING:
     from remit.gate.intents.intents import IntentCompletion, Intents
     from remit.gate.perform import CarriedOut, Fate, Performed, ToolOutput
     from remit.gate.session_lifecycle import SessionLifecycle
-    from remit.gate.state.questions import QuestionStore
+    from remit.gate.state.questions import DialogQuestion, QuestionStore
 
 
 class Gate(WorkspaceContext):
     """The gate of a workspace. Without governing, every call is allowed and no record is made."""
 
-    def before(self, call: ToolCall) -> Answer:
-        """Steps 4 to 6: gather, decide, enforce. The decision is recorded before it is returned."""
+    def before(self, call: ToolCall, asked: "DialogQuestion | None" = None) -> Answer:
+        """Steps 4 to 6: gather, decide, enforce. The decision is recorded before it is returned. `asked` is a question
+        that the agent's own dialog puts to a person before this call of Remit's runs.
+        """
         if not self.is_governed:
             return self.answer_ungoverned(call)
         try:
-            answer = enforce(self, call, self.hooks)
+            answer = enforce(self, call, self.hooks, asked=asked)
             answer = answer.with_notice(self.untrusted_notice(call.session))
             answer = PendingMessages(self.state).deliver_with_answer(call, answer)
             if call.whole_workspace and can_execute(answer.decision):

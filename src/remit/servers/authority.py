@@ -275,14 +275,29 @@ class Authority:
     def judge_peer(self, peer: Peer, root: Path | None, find_call: FindCalls) -> Judgement:
         """Judge a process that a person may have started at a terminal. Raises Incomplete."""
         alive = self.roots.list_alive()
-        found = self.judge(peer, alive, may_be_agent=True)
+        found = self.judge_terminal(peer, self.judge(peer, alive, may_be_agent=True), alive)
+        if found.grade > PeerGrade.PERSON or peer.process.terminal:
+            return found
+        return judge_without_terminal(peer, found, alive, root, find_call)
+
+    def find_doubt(self, agent: Peer) -> str:
+        """Return why it is not surely a person who started an agent, and types at its terminal; empty without doubt.
+        Raises Incomplete.
+        """
+        alive = [root for root in self.roots.list_alive() if root.pid != agent.process.pid]
+        above = replace(agent, chain=agent.chain[1:])
+        if not above.chain:
+            raise Incomplete("what started it is not of this system")
+        found = self.judge_terminal(agent, self.judge(above, alive, may_be_agent=False), alive)
+        return "" if found.grade == PeerGrade.PERSON else found.why
+
+    def judge_terminal(self, peer: Peer, found: Judgement, alive: Sequence[AgentRoot]) -> Judgement:
+        """Return the worse of a judgement and that of who holds the other end of the process's terminal."""
         for pid in find_terminal_masters(peer) if found.grade <= PeerGrade.UNCLEAR else ():
             if pid not in {process.pid for process in peer.chain}:
                 master = self.judge(read_peer_process(pid), alive, may_be_agent=False)
                 found = max(found, master, key=lambda each: each.grade)
-        if found.grade > PeerGrade.PERSON or peer.process.terminal:
-            return found
-        return judge_without_terminal(peer, found, alive, root, find_call)
+        return found
 
     def judge(self, peer: Peer, alive: Sequence[AgentRoot], *, may_be_agent: bool) -> Judgement:
         """Judge a process by its ancestors. `may_be_agent`: an own command that is an agent for others may ask.

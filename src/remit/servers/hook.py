@@ -56,6 +56,7 @@ from remit.workspace.place.workspace import Workspace, locate_workspace, path_ex
 
 if TYPE_CHECKING:
     from remit.gate.intents.intents import SelectedIntent
+    from remit.tools.agent_tool import Caller
 
 EventClass = Literal["pre", "post", "note"]
 EVENT_CLASSES: tuple[EventClass, ...] = ("pre", "post", "note")
@@ -184,13 +185,13 @@ def ask_gates(event: HookEvent, frame: HookFrame, environment: Environment, gate
                     "Select an intent there to work in it."
                 )
                 continue
-            other = handle_event(gate, event, frame.agent)
+            other = handle_event(gate, event, frame)
         if other.decision.effect not in ("allow", "ask"):
             return other
         question = other if other.decision.effect == "ask" else question
         contexts.append(other.context)
     with gates(governing, environment) as gate:
-        found = handle_event(gate, event, frame.agent)
+        found = handle_event(gate, event, frame)
     if question is not None and found.decision.effect != "deny":
         found = replace(found, decision=question.decision, reason=question.reason)
     return replace(found, context=join_lines(*contexts, found.context)) if any(contexts) else found
@@ -245,13 +246,15 @@ def refuse_foreign_event(frame: HookFrame, named: Workspace | None) -> Answer:
     return Answer(decision, reason=reason)
 
 
-def handle_event(gate: Gate, event: HookEvent, agent: str) -> Answer:
+def handle_event(gate: Gate, event: HookEvent, frame: HookFrame) -> Answer:
+    agent = frame.agent
     passed = Decision("allow", "allow", "safe", "observe")
     match event:
         case BeforeCall(call):
-            return run_remit_command(gate, call) or gate.before(call)
-        case AfterCall(call, outcome):
-            return gate.after(call, outcome)
+            return run_remit_command(gate, call, frame) or gate.before(call)
+        case AfterCall(call, outcome, failed):
+            answer = gate.after(call, outcome)
+            return answer.with_notice(finish_asked_command(gate, call, frame)) if outcome.ok and not failed else answer
         case SessionStarted():
             return Answer(passed, context=gate.begin_session(event, agent))
         case PromptGiven(session):
@@ -335,13 +338,13 @@ def is_enforcing_folder(place: str, environment: Environment) -> bool:
 # -- Remit's own commands ------------------------------------------------------------------------------------
 
 
-def run_remit_command(gate: Gate, call: ToolCall) -> Answer | None:
+def run_remit_command(gate: Gate, call: ToolCall, frame: HookFrame) -> Answer | None:
     """Run a shell call that is literally a Remit command and return its answer; None for any other call."""
-    words = analyse(call.command).remit_words if call.command is not None and "remit" in call.command else None
-    if words is None or not gate.is_governed or classify(call) != "meta":
+    words = find_remit_words(gate, call)
+    if words is None:
         return None
     try:
-        return perform_command(gate, call, words)
+        return perform_command(gate, call, words, frame)
     except IntentRefused as refused:
         reason = explain(refused.violation, find_ways(gate, call))
         return Answer(Decision("deny", "deny", "meta", gate.read_mode()), reason=reason)
@@ -351,14 +354,19 @@ def run_remit_command(gate: Gate, call: ToolCall) -> Answer | None:
         return answer_unrecordable(gate, call, error)
 
 
-def perform_command(gate: Gate, call: ToolCall, words: tuple[str, ...]) -> Answer | None:
+def find_remit_words(gate: Gate, call: ToolCall) -> tuple[str, ...] | None:
+    words = analyse(call.command).remit_words if call.command is not None and "remit" in call.command else None
+    return words if gate.is_governed and classify(call) == "meta" else None
+
+
+def perform_command(gate: Gate, call: ToolCall, words: tuple[str, ...], frame: HookFrame) -> Answer | None:
     """Perform the command for the hook's session; None for an unknown command."""
     lessons = LessonsWriter(gate)
     match words:
         case ("intent", "clear"):
             gate.intents.clear(call.session, call.agent)
         case ("intent", name, *rest) if (asked := parse_intent_step(name, rest)) is not None:
-            perform_intent_step(gate, call, *asked)
+            return begin_intent_step(gate, call, *asked, frame)
         case ("lesson", *rest) if (wanted := parse_lesson(rest)) is not None:
             lessons.record_lesson(call.session, call.agent, wanted)
         case ("todo", *items) if items and not any(item.startswith("-") for item in items):
@@ -368,37 +376,73 @@ def perform_command(gate: Gate, call: ToolCall, words: tuple[str, ...]) -> Answe
     return gate.before(call)
 
 
-def select_intent(gate: Gate, call: ToolCall, intent_id: str, why: str, expected: Sequence[str]) -> "SelectedIntent":
-    session, agent = call.session, call.agent
+def begin_intent_step(gate: Gate, call: ToolCall, tool: str, arguments: dict[str, Any], frame: HookFrame) -> Answer:
+    """Do what the tool does, or let the agent's own dialog ask its person first. The tool's words wait for the result
+    where the command itself cannot print them. Raises IntentRefused, ValueError.
+    """
+    said = select_unasked(gate, call, arguments) if tool == "select_active_intent" else None
+    if said is None:
+        # Imported here: the tools take a third of a second to load, and few calls are such a command.
+        from remit.servers.agent_dialog import find_caller, make_dialog_question
+        from remit.tools.agent_tool import NeedsPerson
+
+        caller = find_caller(gate, call, is_attempt=bool(frame.attempt_root))
+        try:
+            said = run_intent_step(gate, call, caller, tool, arguments)
+        except NeedsPerson as needed:
+            return gate.before(call, make_dialog_question(call, needed.question))
+    PendingMessages(gate.state).add_message(call.session, said)
+    return gate.before(call)
+
+
+def finish_asked_command(gate: Gate, call: ToolCall, frame: HookFrame) -> str:
+    """Do what a person agreed to in the agent's dialog by letting its command run; return the tool's words."""
+    match find_remit_words(gate, call):
+        case ("intent", name, *rest) if (asked := parse_intent_step(name, rest)) is not None:
+            # Imported here: few calls are such a command.
+            from remit.servers.agent_dialog import take_answer
+            from remit.tools.agent_tool import NeedsPerson
+
+            try:
+                caller = take_answer(gate, call, is_attempt=bool(frame.attempt_root))
+                return run_intent_step(gate, call, caller, *asked) if caller is not None else ""
+            except IntentRefused as refused:
+                return explain(refused.violation, find_ways(gate, call))
+            except (*RECORDING_ERRORS, EditRefused, IllegalTransition, NeedsPerson, ValueError) as error:
+                return f"remit: nothing was done: {error}"
+        case _:
+            return ""
+
+
+def select_unasked(gate: Gate, call: ToolCall, arguments: dict[str, Any]) -> str | None:
+    """Select an intent and return the warnings; None if a person has to be asked. Raises IntentRefused."""
+    session, agent, intent_id = call.session, call.agent, arguments["intent_id"]
+    why, expected = arguments.get("reasoning", ""), arguments.get("expected_mutations", ())
     try:
-        return gate.intents.select(session, agent, intent_id, reasoning=why, expected=expected, tool=call.tool)
+        found = gate.intents.select(session, agent, intent_id, reasoning=why, expected=expected, tool=call.tool)
     except IntentRefused as refused:
         if refused.violation.error_type != "INTENT_SWITCH_NEEDS_PERSON":
             raise
-    # Imported here: the catalogue of tools is heavy, and few selections have to be asked about.
-    from remit.tools.agent_tool import Caller
-    from remit.tools.asking import select_for_agent
-
-    return select_for_agent(gate, Caller(session, agent), intent_id, call.tool, why, expected)
+        return None
+    return describe_selection(found)
 
 
-def perform_intent_step(gate: Gate, call: ToolCall, tool: str, arguments: dict[str, Any]) -> None:
-    """Do what the tool does; its words wait for the result where the command itself cannot print them. Raises
-    IntentRefused, ValueError.
+def describe_selection(selected: "SelectedIntent") -> str:
+    return "\n".join(f"Warning: {warning}" for warning in selected.warnings)
+
+
+def run_intent_step(gate: Gate, call: ToolCall, caller: "Caller", tool: str, arguments: dict[str, Any]) -> str:
+    """Do what the tool does for this caller; return what the command itself cannot print. Raises IntentRefused,
+    ValueError; NeedsPerson to use the agent's dialog.
     """
-    if tool == "select_active_intent":
-        intent_id, why = arguments["intent_id"], arguments.get("reasoning", "")
-        expected = arguments.get("expected_mutations", ())
-        selected = select_intent(gate, call, intent_id, why, expected)
-        said = "\n".join(f"Warning: {warning}" for warning in selected.warnings)
-    else:
-        # Imported here: the tools take a third of a second to load, and few calls are such a command.
-        from remit.tools.agent_tool import Caller
-        from remit.tools.catalogue import run_for_shell
+    from remit.tools.asking import select_for_agent
+    from remit.tools.catalogue import run_for_shell
 
-        answer = run_for_shell(gate, Caller(call.session, call.agent), tool, arguments)
-        said = answer if tool in ("propose_intent", "request_scope_expansion") else ""
-    PendingMessages(gate.state).add_message(call.session, said)
+    if tool == "select_active_intent":
+        why, expected = arguments.get("reasoning", ""), arguments.get("expected_mutations", ())
+        return describe_selection(select_for_agent(gate, caller, arguments["intent_id"], call.tool, why, expected))
+    answer = run_for_shell(gate, caller, tool, arguments)
+    return answer if tool in ("propose_intent", "request_scope_expansion") else ""
 
 
 def read_options(words: Sequence[str], options: Collection[str]) -> tuple[list[str], dict[str, list[str]]] | None:

@@ -25,11 +25,11 @@ from mcp.server.stdio import stdio_server
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
 from mcp.shared.exceptions import MCPError
 from msgspec import Struct
+from msgspec.structs import replace
 
 from remit.adapters import ROWS
 from remit.core.call import SessionKey, hash_arguments
-from remit.core.untrusted_input import sanitise_line
-from remit.gate.approval_answers import choose_typed_word, describe_subject
+from remit.gate.approval_answers import format_question
 from remit.gate.context import RECORDING_ERRORS
 from remit.gate.gate import Gate
 from remit.gate.machine import Environment
@@ -115,18 +115,7 @@ def parse_reply(result: types.ElicitResult) -> ApprovalReply | None:
 
 
 def add_reply(caller: Caller, question: Question, reply: ApprovalReply | None) -> Caller:
-    return Caller(caller.session, caller.agent, caller.has_dialog, DialogAnswer(question, reply))
-
-
-def format_question(question: Question) -> str:
-    reasons = f" ({'; '.join(question.reasons)})" if question.reasons else ""
-    typed = choose_typed_word(question)
-    subject = "\n".join(describe_subject(question))
-    return (
-        f"Remit asks for the agent {sanitise_line(question.agent, 60)}: {subject}\n"
-        f"Its reason: {sanitise_line(question.message, 500)}\nRisk {question.risk} of 100{reasons}."
-        + (f"\nFor a yes, type {typed} into the field for words as well." if typed else "")
-    )
+    return replace(caller, dialog_answer=DialogAnswer(question, reply))
 
 
 def digest_call(name: str, arguments: dict[str, Any]) -> str:

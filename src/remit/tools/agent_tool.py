@@ -1,7 +1,7 @@
 """What every agent-facing tool is made of: its arguments as a Struct, its caller, its answer, and a person's answer."""
 
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 from msgspec import Meta, Struct
@@ -11,6 +11,10 @@ from remit.gate.gate import Gate
 from remit.gate.state.questions import ApprovalReply, Question
 
 ToolText = Annotated[str, Meta(max_length=20_000)]
+
+
+DialogName: TypeAlias = Literal["elicitation", "agent dialog"]
+"""Which dialog of the agent shows a question: a form of an MCP server, or the one for its own permissions."""
 
 
 class DialogAnswer(Struct, frozen=True):
@@ -23,13 +27,16 @@ class DialogAnswer(Struct, frozen=True):
 class Caller(Struct, frozen=True):
     """The session behind a call.
 
-    `has_dialog`: the agent can show a person a question; `dialog_answer` is the result.
+    `has_dialog`: the agent can show a person a question, in the dialog of this name; `dialog_answer` is the result.
+    `why_no_dialog` is a sentence for the person who would have expected one.
     """
 
     session: SessionKey
     agent: str
     has_dialog: bool = False
     dialog_answer: DialogAnswer | None = None
+    dialog_name: DialogName = "elicitation"
+    why_no_dialog: str = ""
 
 
 class NeedsPerson(Exception):

@@ -10,7 +10,7 @@ from remit.core.decision import ErrorType
 from remit.core.record import Body, EventName, make_uuid7
 from remit.core.redaction import redact
 from remit.core.untrusted_input import sanitise_line
-from remit.gate.approval_answers import choose_typed_word
+from remit.gate.approval_answers import choose_typed_word, find_dialog_limit
 from remit.gate.approval_requests import NOBODY_REPLY, QUESTION_TIMEOUT_S
 from remit.gate.gate import Gate
 from remit.gate.intents.intents import SelectedIntent
@@ -79,10 +79,13 @@ def ask_person(gate: Gate, caller: Caller, question: Question, tool: str, comman
         record_question(gate, caller, question, "approval_requested", detail)
         reply = gate.questions.wait_for_reply(question, gate.environment.release_lock) or NOBODY_REPLY
     elif caller.has_dialog:
-        record_question(gate, caller, question, "approval_requested", {**detail, "through": "elicitation"})
+        if caller.dialog_name == "agent dialog" and (why := find_dialog_limit(question)):
+            absent = describe_absence(replace(caller, why_no_dialog=why), command)
+            raise make_refusal("USER_REJECTED", absent, tool, question.intent_id)
+        record_question(gate, caller, question, "approval_requested", {**detail, "through": caller.dialog_name})
         raise NeedsPerson(caller, question)
     else:
-        raise make_refusal("USER_REJECTED", NOBODY_THERE.format(command=command), tool, question.intent_id)
+        raise make_refusal("USER_REJECTED", describe_absence(caller, command), tool, question.intent_id)
     given = reply or NOBODY_REPLY
     words = sanitise_line(redact(given.words), 500)
     answered: dict[str, object] = {
@@ -99,11 +102,17 @@ def ask_person(gate: Gate, caller: Caller, question: Question, tool: str, comman
         answered["trusted"] = [redact(command) for command in question.proposal.untrusted]
     record_question(gate, caller, question, "approval_answered", answered)
     if reply is None:
-        raise make_refusal("USER_REJECTED", NOBODY_THERE.format(command=command), tool, question.intent_id)
+        raise make_refusal("USER_REJECTED", describe_absence(caller, command), tool, question.intent_id)
     if not reply.allow:
         said = f": {sanitise_line(reply.words)}" if reply.words else ""
         raise make_refusal("USER_REJECTED", f"The person was asked and said no{said}.", tool, question.intent_id)
     return reply
+
+
+def describe_absence(caller: Caller, command: str) -> str:
+    """Return why nobody could be asked, and what a person can do."""
+    why = f" ({caller.agent}'s own dialog cannot ask: {caller.why_no_dialog}.)" if caller.why_no_dialog else ""
+    return f"{NOBODY_THERE.format(command=command)}{why}"
 
 
 def record_question(

@@ -9,10 +9,20 @@ from collections.abc import Sequence
 from remit.adapters.permissions import claude, codex, gemini
 from remit.core.shell_commands import OwnRules, Permission, RuleFile, ShellCommand
 
-__all__ = ["RULES_IN_ENFORCE", "RULE_READERS", "evaluate_own_rules", "is_session_project", "read_own_rules"]
+__all__ = [
+    "DIALOG_READERS",
+    "RULES_IN_ENFORCE",
+    "RULE_READERS",
+    "evaluate_own_rules",
+    "is_session_project",
+    "read_own_rules",
+]
 
 RULE_READERS = {"claude-code": claude, "codex": codex, "gemini": gemini}
 """Module that reads an agent's rules. Qwen Code has none: it accepts no replaced command from a hook."""
+
+DIALOG_READERS = {"claude-code": claude}
+"""Module that tells by an agent's settings whether a question of a hook about a command is surely a person's."""
 
 RULES_IN_ENFORCE = {
     "claude-code": "they hold for commands in Remit's sandbox, too",

@@ -30,6 +30,17 @@ RULE_OPTIONS: dict[str, RuleEffect] = {
     "--disallowedTools": "deny",
     "--disallowed-tools": "deny",
 }
+ANSWERING_OPTIONS = frozenset(
+    ["--permission-prompt-tool", "--input-format", "--output-format", "--sdk-url", "--print", "--plugin-dir"]
+)
+"""Options with which no person answers a question at the terminal, or that bring hooks which may."""
+
+SHORT_PRINT = re.compile(r"-[A-Za-z]*p[A-Za-z]*")
+DIALOG_MODES = frozenset(["default", "acceptEdits", "plan"])
+"""Permission modes that leave questions to the person. In 2.1.332 a hook's question waits at the terminal in all modes;
+the words of the others say that nobody is asked, or a model decides.
+"""
+
 RULE = re.compile(r"[^\s,(]+(?:\((?:[^()]|\([^()]*\))*\))?")
 """One rule in the value of such an option; commas or blanks separate rules."""
 
@@ -64,6 +75,24 @@ def read_rules(files: Sequence[RuleFile], words: Sequence[str]) -> OwnRules:
         managed = {file.path for file in files if file.scope == "managed"}
         found = [rule for rule in found if rule.effect != "allow" or rule.path in managed]
     return OwnRules(tuple(found), tuple(unreadable))
+
+
+def find_other_answerer(files: Sequence[RuleFile], words: Sequence[str]) -> str:
+    """Return what may answer a hook's question about a command in the person's place; empty for nothing."""
+    for word in words[1:]:
+        if word.partition("=")[0] in ANSWERING_OPTIONS or SHORT_PRINT.fullmatch(word):
+            return f"its option {word.partition('=')[0]}"
+    for file in files:
+        try:
+            document = as_object(msgspec.json.decode(file.content.removeprefix(BOM)))
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return f"{file.path}, which cannot be read"
+        if as_object(document.get("hooks")).get("PermissionRequest"):
+            return f"the PermissionRequest hook of {file.path}"
+        plugins = as_object(document.get("enabledPlugins"))
+        if plugin := next((name for name, is_enabled in plugins.items() if is_enabled), None):
+            return f"a hook of the plugin {plugin!r} of {file.path}"
+    return ""
 
 
 def is_session_project(folder: str, transcript: str | None) -> bool:

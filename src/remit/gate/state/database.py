@@ -9,7 +9,7 @@ from pathlib import Path
 from remit.core.untrusted_input import quote_path
 from remit.ledger.sqlite_file import copy_to_memory, enable_write_ahead, is_unwritable
 
-SCHEMA_VERSION = 9
+SCHEMA_VERSION = 10
 
 BUSY_TIMEOUT_S = 5.0
 """Time that one statement waits for another process: an agent goes on without a hook that waits too long."""
@@ -27,7 +27,8 @@ CREATE TABLE IF NOT EXISTS calls(
 CREATE INDEX IF NOT EXISTS calls_by_session ON calls(workspace, session_id, agent_id);
 CREATE INDEX IF NOT EXISTS calls_by_id ON calls(call_id);
 CREATE TABLE IF NOT EXISTS remit_calls(
-  id INTEGER PRIMARY KEY, session_id TEXT, agent_id TEXT, agent TEXT, call_id TEXT, digest TEXT, at REAL);
+  id INTEGER PRIMARY KEY, session_id TEXT, agent_id TEXT, agent TEXT, call_id TEXT, digest TEXT, at REAL,
+  asked BLOB);
 CREATE TABLE IF NOT EXISTS kept(git_blob TEXT PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS approvals(
   id TEXT PRIMARY KEY, workspace TEXT, question BLOB, reply BLOB, expires_at REAL, closed INTEGER DEFAULT 0,
@@ -63,7 +64,8 @@ ADDED_COLUMNS = {
         "digest": "TEXT DEFAULT ''",
         "used": "INTEGER DEFAULT 0",
         "answered_at": "REAL DEFAULT 0",
-    }
+    },
+    "remit_calls": {"asked": "BLOB"},
 }
 """Columns that were added to tables later: a file of an older version gets them when it is opened."""
 

@@ -101,6 +101,18 @@ class Question(Struct, frozen=True):
         return (self.agent, self.intent_id or "", self.code, self.tool if self.path is None else "", place)
 
 
+class DialogQuestion(Struct, frozen=True):
+    """A question that an agent's own dialog puts to a person, as `text`, and the agent's process that shows it. Only a
+    process that this agent started after `hook_started`, in clock ticks after boot, may tell that the call ran.
+    """
+
+    question: Question
+    text: str
+    agent_pid: int
+    agent_started: int
+    hook_started: int
+
+
 class ApprovalReply(Struct, frozen=True):
     """An answer of a person; `pattern` is the rule of a wider grant as they wrote it: paths, or first words.
 

@@ -82,10 +82,14 @@ class OpenCall(Struct, frozen=True):
 
 
 class RemitCall(Struct, frozen=True):
-    """A call to Remit's own tools, as announced by the agent's hook."""
+    """A call to Remit's own tools, as announced by the agent's hook.
+
+    `asked` is the encoded question that the agent's own dialog puts to a person before the call runs; empty for none.
+    """
 
     session: SessionKey
     agent: str
+    asked: bytes = b""
 
 
 class State(StateDatabase):
@@ -263,8 +267,9 @@ class State(StateDatabase):
         with self.transaction() as connection:
             connection.execute("DELETE FROM remit_calls WHERE at < ?", (at - REMIT_CALL_LIFETIME_S,))
             connection.execute(
-                "INSERT INTO remit_calls(session_id, agent_id, agent, call_id, digest, at) VALUES(?,?,?,?,?,?)",
-                (call.session.session_id, call.session.agent_id, call.agent, call_id, digest, at),
+                "INSERT INTO remit_calls(session_id, agent_id, agent, asked, call_id, digest, at)"
+                " VALUES(?,?,?,?,?,?,?)",
+                (call.session.session_id, call.session.agent_id, call.agent, call.asked, call_id, digest, at),
             )
 
     def note_tools(self, session_id: str) -> None:
@@ -277,14 +282,17 @@ class State(StateDatabase):
         return json.loads(self.read_fact(TOOLS_FACT) or "[]")
 
     def take_remit_call(self, call_id: str, digest: str, since: float) -> RemitCall | None:
-        """Return and delete an announced call: by id and arguments, or the oldest with equal arguments."""
+        """Return and delete an announced call: by id and arguments, or the oldest with equal arguments. One that a
+        person is asked about in the agent's own dialog may come later than `since`.
+        """
         with self.transaction() as connection:
             row = connection.execute(
-                "DELETE FROM remit_calls WHERE id=(SELECT id FROM remit_calls WHERE digest=? AND at>=?"
-                " AND (?='' OR call_id=?) ORDER BY id LIMIT 1) RETURNING session_id, agent_id, agent",
+                "DELETE FROM remit_calls WHERE id=(SELECT id FROM remit_calls WHERE digest=?"
+                " AND (at>=? OR length(asked)>0) AND (?='' OR call_id=?) ORDER BY id LIMIT 1)"
+                " RETURNING session_id, agent_id, agent, asked",
                 (digest, since, call_id, call_id),
             ).fetchone()
-        return None if row is None else RemitCall(SessionKey(row[0], row[1]), row[2])
+        return None if row is None else RemitCall(SessionKey(row[0], row[1]), row[2], row[3] or b"")
 
     # Grants
 
