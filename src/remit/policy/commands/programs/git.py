@@ -317,8 +317,10 @@ def write_own_data(verb: str, words: Sequence[Word]) -> Writes:
                 raise UnprovedCommand("`git init` of several folders")
             return new_work_tree(operands[0] if operands else Word("."))
         case "worktree" if first == "remove":
-            gone = parse_options("git worktree remove", OptionRow("f", "", "force"), words[1:]).operands
-            return write_all("git", gone, follows_links=False, is_recursive=True)
+            parsed = parse_options("git worktree remove", OptionRow("f", "", "force"), words[1:])
+            # Unforced, git removes only a tree of which commits hold everything.
+            is_whole = not parsed.has_option("-f", "--force")
+            return write_all("git", parsed.operands, follows_links=False, is_recursive=True, is_work_tree=is_whole)
         case "worktree" if first == "add":
             operands = parse_options("git worktree add", OptionRow("fq", "b", "detach quiet"), words[1:]).operands
             if not operands:
