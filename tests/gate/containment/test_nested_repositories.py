@@ -40,11 +40,17 @@ def team(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> Team:
     team = Team(tmp_path, home)
     for place in (team.root, team.twin):
         shell(place, SUPER.format(lib=tmp_path / "lib", inner=tmp_path / "inner"))
+    shell(tmp_path / "lib", "git commit -q --allow-empty -m three")
     return team
 
 
 WHOLE: dict[str, list[str]] = {
     "submodule update": ["git -C src/sub checkout -q HEAD~1; git submodule -q update"],
+    "submodule update of the newest": ["git submodule -q update --remote src/sub"],
+    "submodule update of the newest, merged": [
+        "git -C src/sub checkout -q main",
+        "git submodule -q update --remote --merge src/sub",
+    ],
     "submodule update of a pull": ["git -C src/sub checkout -q main; git add src/sub; git commit -qm bump"],
     "commit by cd": ["cd src/sub && echo q > q && git add -A && git commit -qm q"],
     "commit by -C": ["echo q > src/sub/q; git -C src/sub add -A; git -C src/sub commit -qm q"],
@@ -178,10 +184,10 @@ AS_A_WHOLE = {
     "rm -rf src/dep": "contained",
     "rm -rf src/deep": "contained",
     "mv src/dep src/new": "contained",
-    "chmod -R u+w src/dep": "contained",
+    "chmod -R u+w src/dep": "PROTECTED_PATH",
     "rm -rf src/dep/.git": "PROTECTED_PATH",
     "rm -rf ../other": "OUTSIDE_WORKSPACE",
-    "chmod -R u+w .": "COMMAND_BLOCKED",
+    "chmod -R u+w .": "PROTECTED_PATH",
     "git worktree remove src/side": "as it is",
     "git worktree remove docs/side": "SCOPE_VIOLATION",
     "git worktree remove src/tried": "PROTECTED_PATH",

@@ -356,7 +356,7 @@ def describe_undetermined(verb: str, words: Sequence[Word]) -> str:
     if verb == "submodule":
         if not parsed.operands or parsed.operands[0].text != "update":
             raise UnprovedCommand("what `git submodule` changes is not in its words")
-        return SUBMODULE_UPDATE
+        return f"{SUBMODULE_UPDATE} --remote" if parsed.has_option("--remote") else SUBMODULE_UPDATE
     if verb not in FETCHING_VERBS:
         return verb
     for word in parsed.operands:
@@ -398,7 +398,8 @@ UNDETERMINED_COMMANDS: dict[str, OptionRow] = {
     "branch": OptionRow("qvdDmMutf", "u", "quiet verbose delete move track no-track force unset-upstream",
                    "set-upstream-to"),
     "rm": OptionRow("rfqn", "", "force quiet dry-run cached ignore-unmatch"),
-    "submodule": OptionRow("qf", "j", "quiet init recursive force checkout no-fetch progress single-branch",
+    "submodule": OptionRow("qf", "j", "quiet init recursive force checkout merge rebase remote no-fetch progress "
+        "single-branch",
         "depth jobs"),
 }  # fmt: skip
 """git commands whose changes only their end shows. None runs a program that its words name."""
