@@ -113,7 +113,7 @@ E
         "lfs",
         PROJECT
         + "git init -q -b main . && git lfs install --local > /dev/null && git lfs track '*.bin' > /dev/null && head -c 2000 /dev/zero > src/model.bin\n"
-        "git config lfs.locksverify false && git config lfs.url file://$HOME/work/origin.git\n",
+        "git config lfs.locksverify false && git config lfs.url \"$LARGE_FILES\"\n",
         ("src/**", ".gitattributes"),
         "src/cart.py",
         ("git-lfs",),
