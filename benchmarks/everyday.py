@@ -20,9 +20,12 @@ import tempfile
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import import_module
 from pathlib import Path
 from socket import socket
+from threading import Thread
 from typing import Any
 
 from everyday_rows import Kind, Row
@@ -78,6 +81,43 @@ class Outcome:
     detail: str = ""
 
 
+class LargeFiles(BaseHTTPRequestHandler):
+    """A server of large files beside the origin. Source: docs/api/batch.md of git-lfs 3.3, read 2026-11."""
+
+    def __init__(self, folder: Path, *more: Any) -> None:
+        self.folder = folder
+        super().__init__(*more)
+
+    def do_POST(self) -> None:
+        """Tell where each file is to be put, or got."""
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        place = f"http://{self.headers['Host']}"
+        kind = asked["operation"]
+        objects = [{**one, "actions": {kind: {"href": f"{place}/{one['oid']}"}}} for one in asked["objects"]]
+        self.reply(json.dumps({"transfer": "basic", "objects": objects}).encode())
+
+    def do_PUT(self) -> None:
+        """Store a file."""
+        self.folder.mkdir(exist_ok=True)
+        (self.folder / Path(self.path).name).write_bytes(self.rfile.read(int(self.headers["Content-Length"])))
+        self.reply(b"")
+
+    def do_GET(self) -> None:
+        """Send a file."""
+        self.reply((self.folder / Path(self.path).name).read_bytes())
+
+    def reply(self, content: bytes) -> None:
+        """Answer with this content."""
+        self.send_response(200)
+        self.send_header("Content-Type", "application/vnd.git-lfs+json")
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Say nothing."""
+
+
 class Bench:
     """The folders of one run: a home, a temporary folder, and the place where each repository stands."""
 
@@ -94,6 +134,7 @@ class Bench:
         )
         self.agents = 0
         self.port = 0
+        self.large_files = ""
 
     @contextmanager
     def origin(self) -> Generator[None]:
@@ -106,11 +147,16 @@ class Bench:
         server = subprocess.Popen(
             [*words, f"--port={self.port}", f"--base-path={self.root.parent}"], stderr=subprocess.DEVNULL
         )
-        try:
-            yield
-        finally:
-            server.terminate()
-            server.wait()
+        files = self.root.parent / "origin.git" / "large-files"
+        with ThreadingHTTPServer(("127.0.0.1", 0), partial(LargeFiles, files)) as large:
+            Thread(target=large.serve_forever, daemon=True).start()
+            self.large_files = f"http://127.0.0.1:{large.server_port}"
+            try:
+                yield
+            finally:
+                large.shutdown()
+                server.terminate()
+                server.wait()
 
     def enter(self) -> None:
         """Make this process, and all that it starts, live in the home of this run."""
@@ -148,7 +194,7 @@ class Bench:
         self.clear()
         self.root.mkdir(parents=True)
         script = f"set -e\n{kind.make}\n"
-        shell(script, self.root, check=True)
+        shell(script, self.root, check=True, LARGE_FILES=self.large_files)
         remit = [sys.executable, "-I", "-c", "from remit.cli import main; main()"]
         init = [*remit, "init", "--yes", "--no-agents", "--mode", "enforce"]
         scope = [part for glob in kind.scope for part in ("--scope", glob)]

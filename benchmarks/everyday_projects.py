@@ -113,8 +113,8 @@ E
         "lfs",
         PROJECT
         + "git init -q -b main . && git lfs install --local > /dev/null && git lfs track '*.bin' > /dev/null && head -c 2000 /dev/zero > src/model.bin\n"
-        "git config lfs.locksverify false && git config lfs.url file://$HOME/work/origin.git\n",
-        ("src/**",),
+        "git config lfs.locksverify false && git config lfs.url \"$LARGE_FILES\"\n",
+        ("src/**", ".gitattributes"),
         "src/cart.py",
         ("git-lfs",),
     ),
@@ -145,8 +145,8 @@ ROWS = (
     Row("cd into a package", ("cd packages/api && ls && git status --short && grep -n answer src/api.py",), kinds=("monorepo",)),
     # Django
     Row("manage.py check", (".venv/bin/python manage.py check",), kinds=("django",)),
-    Row("manage.py makemigrations", (".venv/bin/python manage.py makemigrations -v 0 polls", "ls polls/migrations | grep -v pycache"), kinds=("django",)),
-    Row("manage.py sqlmigrate", (".venv/bin/python manage.py makemigrations -v 0 polls && .venv/bin/python manage.py sqlmigrate polls 0001 | grep -c CREATE",), kinds=("django",)),
+    Row("manage.py makemigrations", (".venv/bin/python manage.py makemigrations -v 0 --no-header polls", "ls polls/migrations | grep -v pycache"), kinds=("django",)),
+    Row("manage.py sqlmigrate", (".venv/bin/python manage.py makemigrations -v 0 --no-header polls && .venv/bin/python manage.py sqlmigrate polls 0001 | grep -c CREATE",), kinds=("django",)),
     Row("manage.py test", (".venv/bin/python manage.py test -v 0 2>/dev/null",), kinds=("django",)),
     Row("manage.py collectstatic", (".venv/bin/python manage.py collectstatic --noinput -v 0", "ls static"), kinds=("django",)),
     Row("manage.py shell", (".venv/bin/python manage.py shell -v 0 -c 'print(1 + 1)'",), kinds=("django",)),

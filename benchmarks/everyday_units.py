@@ -1,11 +1,14 @@
 # ruff: noqa: E501
-"""Everyday commands in repositories with submodules, nested repositories and work trees."""
+"""Everyday commands in repositories with submodules, nested repositories, work trees and large files."""
 
 from everyday_rows import Row
 
-SUBMODULES, NESTED, WORKTREE = ("submodules",), ("nested",), ("worktree",)
+SUBMODULES, NESTED, WORKTREE, LARGE = ("submodules",), ("nested",), ("worktree",), ("lfs",)
 COMMITTED = "echo 'TWO = 2' > src/two.py && git add -A && git commit -qm two"
 CLONED = "git config --global protocol.file.allow always; git -C ../library commit -q --allow-empty -m more"
+BIG = "git switch -qc big && head -c 5000 /dev/zero > src/big.bin && git add -A && git commit -qm big && git switch -q main"
+STORED = "find .git/lfs/objects -type f | wc -l"
+ELSEWHERE = "git lfs push --all origin main > /dev/null && rm -rf .git/lfs/objects src/model.bin && GIT_LFS_SKIP_SMUDGE=1 git checkout -q src/model.bin"
 
 ROWS = (
     Row("git submodule status", ("git submodule status", "git submodule summary"), kinds=SUBMODULES),
@@ -32,8 +35,12 @@ ROWS = (
     Row("a branch in a nested clone", ("cd src/library && git checkout -q -b topic && git branch", "git -C src/library checkout -q main"), "git clone -q vendor/library src/library", kinds=NESTED),
     Row("git stash in a nested clone", ("cd src/library && git stash -q", "cd src/library && git stash pop -q"), "git clone -q vendor/library src/library && echo 'ONE = 3' > src/library/src/one.py", kinds=NESTED),
     Row("shutil.rmtree of a nested clone", ("python3 -c 'import shutil; shutil.rmtree(\"src/library\")'",), "git clone -q vendor/library src/library", kinds=NESTED),
+    Row("mv of a nested clone", ("mv src/library src/lib && git -C src/lib status --short",), "git clone -q vendor/library src/library", kinds=NESTED),
+    Row("rm -rf of a folder with a clone in it", ("rm -rf src/deps",), "git clone -q vendor/library src/deps/library", kinds=NESTED),
+    Row("sed -i in a nested clone", ("find src -name '*.py' -exec sed -i s/ONE/TWO/ {} +",), "git clone -q vendor/library src/library", kinds=NESTED),
     Row("rm -rf of a nested clone", ("rm -rf src/library",), "git clone -q vendor/library src/library", kinds=NESTED),
     Row("a commit in a work tree", (f"mkdir -p src && {COMMITTED}", "git log --oneline -1"), kinds=WORKTREE),
+    Row("git worktree remove of a made one", ("git worktree add -q -b side src/side && ls src/side/src", "git worktree remove src/side", "git branch -q -d side"), kinds=WORKTREE),
     Row("git worktree list", ("git worktree list | wc -l",), kinds=WORKTREE),
     Row("git merge of a branch in a work tree", ("git merge -q --no-edit feature",), kinds=WORKTREE),
     Row("git rebase of own commits in a work tree", (COMMITTED, "git rebase -q feature"), kinds=WORKTREE),
@@ -41,4 +48,13 @@ ROWS = (
     Row("a cherry-pick given up in a work tree", ("echo '# own' >> $CODE && git commit -qam own", "git cherry-pick feature > /dev/null 2>&1; git cherry-pick --abort"), kinds=WORKTREE),
     Row("git stash in a work tree", ("git stash -q", "git stash pop -q"), "echo '# mine' >> $CODE", kinds=WORKTREE),
     Row("a repository made in a work tree", ("sh -c 'git init -q src/app && echo 1 > src/app/a'",), kinds=WORKTREE),
+    Row("git lfs track", ("git lfs track '*.psd' && cat .gitattributes", "git add .gitattributes && git commit -qm psd"), kinds=LARGE),
+    Row("a commit of a large file", ("head -c 3000 /dev/zero > src/more.bin && git add -A && git commit -qm more", f"git cat-file -p HEAD:src/more.bin; {STORED}; git lfs fsck"), kinds=LARGE),
+    Row("git lfs ls-files", ("git lfs ls-files",), kinds=LARGE),
+    Row("git lfs status", ("git lfs status; git lfs env > /dev/null",), "head -c 3000 /dev/zero > src/more.bin && git add -A && echo 1 >> src/model.bin", kinds=LARGE),
+    Row("a branch with a large file", ("git switch -q big && wc -c src/*.bin", "git checkout -q main"), BIG, kinds=LARGE),
+    Row("git merge of a branch with a large file", (f"git merge -q big && wc -c src/*.bin; {STORED}",), BIG, kinds=LARGE),
+    Row("git lfs pull", (f"git lfs pull && wc -c src/model.bin; {STORED}; git status --short",), ELSEWHERE, kinds=LARGE),
+    Row("git lfs fetch, git lfs checkout", (f"git lfs fetch > /dev/null; {STORED}", "git lfs checkout && wc -c src/model.bin"), ELSEWHERE, kinds=LARGE),
+    Row("git push of a large file", ("head -c 3000 /dev/zero > src/more.bin && git add -A && git commit -qm more", "git push -q origin HEAD:topic > /dev/null", "ls ../origin.git/large-files"), kinds=LARGE),
 )  # fmt: skip

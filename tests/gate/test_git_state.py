@@ -57,6 +57,9 @@ def test_the_agents_own_work_stays(agent: Agent) -> None:
         "git checkout -q -b own; echo 2 > src/a.py; git commit -qam two; git commit -q --amend -m better",
         "git tag t; git checkout -q -; git merge -q own; git branch -m own mine; git tag -d t",
         "git branch -d mine",
+        "git worktree add -q -b side src/side",
+        "git worktree remove src/side",
+        "git branch -d side",
     ):
         answer = agent.shell(command)
         assert "was undone" not in answer["after"].get("additionalContext", ""), answer

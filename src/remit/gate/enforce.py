@@ -349,6 +349,8 @@ def prepare_call(
 
     # A command's text may name everything that it writes: then it leaves nothing running, unless told to.
     is_clear = call.command is not None and not call.unproved and analyse(call.command).outcome == "literal_writes"
+    # With a working tree git makes a branch, which the text need not name.
+    makes_branch = is_clear and any(w.is_work_tree and w.adds_names for w in analyse(call.command or "").writes or ())
     ends_with_call = is_clear and not find_background_word(call.command or "", call.arguments)
 
     # What changed since the last call is not this call's doing.
@@ -358,7 +360,7 @@ def prepare_call(
             before = context.observe()
         if not ends_with_call and call.effect != "unproved":
             add_session_with_commands(context.state, call.session.session_id)
-        if not is_clear:
+        if not is_clear or makes_branch:
             # Imported here: what the text tells changes the index only where it changes files.
             from remit.gate.state.staged_entries import note_persons_staging
             from remit.gate.undo.git_state import read_names

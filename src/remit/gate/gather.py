@@ -41,7 +41,7 @@ from remit.workspace.place.resolve_paths import (
     resolve_target,
     special_file_reason,
 )
-from remit.workspace.place.workspace import Workspace
+from remit.workspace.place.workspace import Workspace, workspace_at
 
 MAX_DIFF_CHARS = 12_000
 CUT_NOTE = "\n… (cut: read the file)"
@@ -375,7 +375,11 @@ class TargetFinder:
             if not write.is_work_tree:
                 raise UnclearWrite(f"what comes into {raw!r} is not in the text")
             yield NamedFile(f"{raw.rstrip('/')}/*", follows=False)
-        inside = list(self.files_below(raw)) if is_folder and write.is_recursive else []
+        if write.is_work_tree and write.is_recursive and workspace_at(full, full).is_disposable:
+            yield NamedFile(f"{raw.rstrip('/')}/*", follows=False)
+            return
+        stays = write.edits_in_place
+        inside = list(self.files_below(raw, stays=stays)) if is_folder and write.is_recursive else []
         yield from inside
         if not inside and not (write.adds_names and is_folder):
             with suppress(OSError):
@@ -384,13 +388,17 @@ class TargetFinder:
                     raise UnclearWrite(f"{write.path!r} has other names (hard links), which may lie anywhere")
             yield NamedFile(raw, write.follows_links)
 
-    def files_below(self, raw: str) -> Iterator[NamedFile]:
-        """Yield the files below a folder, links not followed."""
+    def files_below(self, raw: str, *, stays: bool) -> Iterator[NamedFile]:
+        """Yield the files below a folder, links not followed. A folder that goes may take whole repositories along."""
+        root = self.workspace.root.resolve()
         pending = [raw.rstrip("/") or "/"]
         while pending:
             folder = pending.pop()
             for entry in self.list_entries(folder):
                 path = join_path(folder, entry.name)
+                if entry.name == ".git" and not stays and root in Path(self.absolute_path(folder)).resolve().parents:
+                    # What becomes of a repository is judged as a whole, at the end of the command.
+                    raise UnclearWrite(f"{folder!r} is a repository of its own")
                 if entry.is_dir(follow_symlinks=False):
                     pending.append(path)
                 else:

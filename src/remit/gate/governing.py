@@ -36,6 +36,7 @@ from remit.core.intents.life import DerivedStatus, LifeRecord, Place, derive_sta
 from remit.core.python_runtime import prepare_type
 from remit.core.scope.path_patterns import InvalidPath
 from remit.core.untrusted_input import sanitise_line
+from remit.policy.commands import analyse
 from remit.policy.decide import classify
 from remit.workspace.git.command import Git, GitError
 from remit.workspace.git.repository import current_branch
@@ -737,7 +738,17 @@ def find_named_workspaces(call: ToolCall, governing: Workspace | None, home: Pat
     places |= dict.fromkeys(os.path.realpath(folder) for folder in folders if not is_inside_folder(folder, str(own)))
     roots = dict.fromkeys(find_marked_folder(place, known) for place in islice(places, MAX_PLACES))
     near = [locate_workspace(Path(root)) for root in roots if root is not None and root != own]
-    return list({w.root: w for w in near if w is not None and w.is_governed and str(w.root) != own}.values())
+    found = {w.root: w for w in near if w is not None and w.is_governed and str(w.root) != own}
+    gone = frozenset(find_removed_work_trees(call) if found else ())
+    shared = governing.common_dir if governing is not None else None
+    return [w for w in found.values() if w.root not in gone or w.common_dir != shared or not w.is_disposable]
+
+
+def find_removed_work_trees(call: ToolCall) -> Iterator[Path]:
+    """Yield the folders of working trees that git itself removes, with nothing in them that no commit has."""
+    for write in analyse(call.command or "").writes or ():
+        if write.is_work_tree and write.is_recursive:
+            yield Path(call.cwd, write.path).resolve()
 
 
 def find_marked_folder(place: str, known: dict[str, str | None]) -> str | None:

@@ -105,7 +105,7 @@ def remember(
         with attempts.step():
             undo_notice = join_lines(undo_notice, note_changing_tool(context.state, call, effects.changes))
 
-    if pending is not None and pending.whole and pending.writes is None:
+    if pending is not None and pending.whole and (pending.writes is None or pending.names):
         # Imported here: few calls run uncontained with an effect that their text does not tell.
         from remit.gate.state.staged_entries import note_staged
         from remit.gate.undo.git_state import GitStateCheck

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from gate.containment.git_team import Team, shell
+from gate.driving import Agent, governed, overlay_untried, refusal
 
 DATE = "2026-11-01T12:00:00Z"
 UNITS = """
@@ -39,11 +40,17 @@ def team(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> Team:
     team = Team(tmp_path, home)
     for place in (team.root, team.twin):
         shell(place, SUPER.format(lib=tmp_path / "lib", inner=tmp_path / "inner"))
+    shell(tmp_path / "lib", "git commit -q --allow-empty -m three")
     return team
 
 
 WHOLE: dict[str, list[str]] = {
     "submodule update": ["git -C src/sub checkout -q HEAD~1; git submodule -q update"],
+    "submodule update of the newest": ["git submodule -q update --remote src/sub"],
+    "submodule update of the newest, merged": [
+        "git -C src/sub checkout -q main",
+        "git submodule -q update --remote --merge src/sub",
+    ],
     "submodule update of a pull": ["git -C src/sub checkout -q main; git add src/sub; git commit -qm bump"],
     "commit by cd": ["cd src/sub && echo q > q && git add -A && git commit -qm q"],
     "commit by -C": ["echo q > src/sub/q; git -C src/sub add -A; git -C src/sub commit -qm q"],
@@ -171,3 +178,39 @@ def test_a_submodule_of_which_the_git_folder_is_gone_is_named(team: Team) -> Non
     shell(team.root, "rm -rf .git/modules/src/sub")
     result = team.run("git -C src/sub status")
     assert "src/sub is a submodule whose git folder is gone" in result.said
+
+
+AS_A_WHOLE = {
+    "rm -rf src/dep": "contained",
+    "rm -rf src/deep": "contained",
+    "mv src/dep src/new": "contained",
+    "chmod -R u+w src/dep": "PROTECTED_PATH",
+    "rm -rf src/dep/.git": "PROTECTED_PATH",
+    "rm -rf ../other": "OUTSIDE_WORKSPACE",
+    "chmod -R u+w .": "PROTECTED_PATH",
+    "git worktree remove src/side": "as it is",
+    "git worktree remove docs/side": "SCOPE_VIOLATION",
+    "git worktree remove src/tried": "PROTECTED_PATH",
+    "git worktree remove --force src/side": "PROTECTED_PATH",
+    "git worktree remove src/side && touch src/tried/x": "OUTSIDE_WORKSPACE",
+}
+
+
+def test_the_text_of_a_removal_leaves_inner_repositories_to_the_judgement_of_the_whole(
+    repository: Path, home: Path
+) -> None:
+    governed(repository)
+    shell(repository, "git add -A; git commit -qm governed; mkdir docs src; git init -q ../other; touch ../other/x")
+    for place in ("src/dep", "src/deep/er"):
+        shell(repository, f"git init -q {place}; touch {place}/x")
+    for place in ("src/side", "docs/side", "src/tried"):
+        shell(repository, f"git worktree add -q --detach {place}")
+    shell(repository, "mkdir .git/worktrees/tried/remit")
+    overlay_untried(home)
+    agent = Agent(repository, home)
+    agent.select()
+    found: dict[str, str] = {}
+    for command in AS_A_WHOLE:
+        answer = agent.ask("Bash", command=command)
+        found[command] = refusal(answer) or ("contained" if "updatedInput" in answer else "as it is")
+    assert found == AS_A_WHOLE

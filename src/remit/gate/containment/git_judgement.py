@@ -381,7 +381,7 @@ class GitJudgement:
             return self.cloned_commits
         changes, commands = self.git_changes, self.plain_commands
         remotes = [use.partition(" ")[2] for use in commands if use.partition(" ")[0] in FETCHING_VERBS]
-        if self.nested is not None and SUBMODULE_UPDATE in commands:
+        if self.nested is not None and any(use.startswith(SUBMODULE_UPDATE) for use in commands):
             remotes.append("")
         if not remotes or not SETTING_VERBS.isdisjoint(commands) or self.can_write_hooks():
             return ()

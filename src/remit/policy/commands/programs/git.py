@@ -317,8 +317,10 @@ def write_own_data(verb: str, words: Sequence[Word]) -> Writes:
                 raise UnprovedCommand("`git init` of several folders")
             return new_work_tree(operands[0] if operands else Word("."))
         case "worktree" if first == "remove":
-            gone = parse_options("git worktree remove", OptionRow("f", "", "force"), words[1:]).operands
-            return write_all("git", gone, follows_links=False, is_recursive=True)
+            parsed = parse_options("git worktree remove", OptionRow("f", "", "force"), words[1:])
+            # Unforced, git removes only a tree of which commits hold everything.
+            is_whole = not parsed.has_option("-f", "--force")
+            return write_all("git", parsed.operands, follows_links=False, is_recursive=True, is_work_tree=is_whole)
         case "worktree" if first == "add":
             operands = parse_options("git worktree add", OptionRow("fq", "b", "detach quiet"), words[1:]).operands
             if not operands:
@@ -354,7 +356,7 @@ def describe_undetermined(verb: str, words: Sequence[Word]) -> str:
     if verb == "submodule":
         if not parsed.operands or parsed.operands[0].text != "update":
             raise UnprovedCommand("what `git submodule` changes is not in its words")
-        return SUBMODULE_UPDATE
+        return f"{SUBMODULE_UPDATE} --remote" if parsed.has_option("--remote") else SUBMODULE_UPDATE
     if verb not in FETCHING_VERBS:
         return verb
     for word in parsed.operands:
@@ -396,7 +398,8 @@ UNDETERMINED_COMMANDS: dict[str, OptionRow] = {
     "branch": OptionRow("qvdDmMutf", "u", "quiet verbose delete move track no-track force unset-upstream",
                    "set-upstream-to"),
     "rm": OptionRow("rfqn", "", "force quiet dry-run cached ignore-unmatch"),
-    "submodule": OptionRow("qf", "j", "quiet init recursive force checkout no-fetch progress single-branch",
+    "submodule": OptionRow("qf", "j", "quiet init recursive force checkout merge rebase remote no-fetch progress "
+        "single-branch",
         "depth jobs"),
 }  # fmt: skip
 """git commands whose changes only their end shows. None runs a program that its words name."""

@@ -39,7 +39,7 @@ class Write(Struct, frozen=True):
     edits_in_place: bool = False  # The rest of the content stays
     is_optional: bool = False  # Some or all of the files may be left as they are
     makes_folder: bool = False  # A folder is made, or left alone if it exists
-    is_work_tree: bool = False  # A new working tree of git, with git's own folder in it
+    is_work_tree: bool = False  # A working tree that git makes or removes, with git's own folder in it
     only_layout: bool = False  # A formatter lays out the content anew
 
 
