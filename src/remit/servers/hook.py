@@ -356,7 +356,7 @@ def run_remit_command(gate: Gate, call: ToolCall, frame: HookFrame) -> Answer | 
 
 def find_remit_words(gate: Gate, call: ToolCall) -> tuple[str, ...] | None:
     words = analyse(call.command).remit_words if call.command is not None and "remit" in call.command else None
-    return words if gate.is_governed and classify(call) == "meta" else None
+    return words if words is not None and gate.is_governed and classify(call) == "meta" else None
 
 
 def perform_command(gate: Gate, call: ToolCall, words: tuple[str, ...], frame: HookFrame) -> Answer | None:
