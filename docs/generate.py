@@ -63,7 +63,7 @@ INTENT_WORDS = {
     "dependencies": "ids of intents that should be finished first; unfinished ones warn",
     "parent_intent": "the id of the intent that this is a part of; no scope is inherited",
     "references": "paths and addresses to read",
-    "blocked_reason": "shown to an agent that tries to select a BLOCKED intent",
+    "blocked_reason": "why it is BLOCKED or ABORTED; shown to agents that work under it, or would",
     "created_at": "ISO 8601 with `Z` or an offset",
     "updated_at": "set by Remit whenever it writes the intent into a list; a file of one intent has none",
     "source": "what the intent came from: `request`, `by`, `url`",
@@ -206,6 +206,7 @@ NO_RULES = {
 LINT_WORDS = {
     "YAML_PARSE_ERROR": "it is not YAML, it is too large or too deep, or it cannot be read",
     "IN_BOTH_LAYOUTS": "the list has an intent that has a file of its own; the file counts",
+    "NESTED_RULES": "warning: a folder below the root has rules that do not hold there",
     "VIEW_EDITED": "a person has changed the view, where nothing is read",
     "MISSING_ACTIVE_INTENTS": "there is no `active_intents`, or it is no list",
     "INVALID_ID_FORMAT": "an id is missing, or not shaped like `INT-001`",

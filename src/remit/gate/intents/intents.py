@@ -15,6 +15,7 @@ from remit.core.call import OWN_AGENT, SessionKey
 from remit.core.diff.contents import sha256
 from remit.core.intent import (
     INTENTS_FOLDER,
+    REASONED_STATUSES,
     Intent,
     IntentsDocument,
     LintFinding,
@@ -175,8 +176,8 @@ class Intents:
         if mode == "never" or (mode == "closing" and to == "IN_PROGRESS" and before.status != "BLOCKED"):
             return before.status == to
         changes: dict[str, Any] = {}
-        if to == "BLOCKED" or before.blocked_reason is not None:
-            changes["blocked_reason"] = reason if to == "BLOCKED" else None
+        if to in REASONED_STATUSES or before.blocked_reason is not None:
+            changes["blocked_reason"] = reason if to in REASONED_STATUSES else None
         if mode == "closing" and to == "IN_PROGRESS" and self.find_file(intent.id) != self.workspace.intents_path:
             from remit.workspace.intents_file.edit import drop_fields
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from msgspec import Struct
 from msgspec.structs import replace
 
-from remit.core.intent import INTENTS_FOLDER, LIST_FILE, Intent, IntentsDocument, identify
+from remit.core.intent import INTENTS_FOLDER, LIST_FILE, REASONED_STATUSES, Intent, IntentsDocument, identify
 from remit.core.intents.life import LifeRecord
 from remit.gate.context import WorkspaceContext
 from remit.gate.governing import load_rules, put_life_record, read_life
@@ -107,7 +107,7 @@ def sync_files(context: WorkspaceContext) -> list[Intent]:
     records = read_life(context.workspace)
     for intent in lagging:
         changes = {"status": intent.status}
-        if intent.status == "BLOCKED":
+        if intent.status in REASONED_STATUSES and intent.blocked_reason:
             changes = {"blocked_reason": intent.blocked_reason, **changes}
         intents.change_fields(intent.id, changes)
         record = records.get(identify(intent))
