@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from remit.core.intent import Intent
+from remit.core.intent import Intent, IntentsDocument
 from remit.gate.intents.dead_scopes import DeadPattern, find_dead_patterns, lint_dead_scopes
 from remit.workspace.place.workspace import locate_workspace
 
@@ -51,7 +51,7 @@ def test_files_that_moved_together_name_their_new_folder(repository: Path) -> No
     )
     workspace = locate_workspace(repository)
     assert workspace is not None
-    [finding] = lint_dead_scopes(workspace, [Intent("INT-001", ("src/auth/**",))])
+    [finding] = lint_dead_scopes(workspace, IntentsDocument((Intent("INT-001", ("src/auth/**",)),)))
     assert "7 of its 7 files moved to src/login/" in finding.message
     assert "remit intent edit INT-001 --replace-scope 'src/auth/**' 'src/login/**'" in finding.message
     assert finding.severity == "warning"

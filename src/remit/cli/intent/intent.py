@@ -12,7 +12,7 @@ from msgspec.structs import asdict
 from remit.cli.completion import complete_intents, complete_sessions
 from remit.cli.intent.bind import bind, unbind
 from remit.cli.intent.edit import edit, fork, new
-from remit.cli.intent.layout import migrate, sync
+from remit.cli.intent.layout import archive, migrate, sync
 from remit.cli.intent.mend import merge, renumber, reopen, resolve
 from remit.cli.output import (
     FINDINGS,
@@ -73,7 +73,7 @@ def intent() -> None:
     """What agents may do: each intent owns files, has constraints, and says when it is done."""
 
 
-for command in (new, fork, merge, edit, bind, unbind, resolve, renumber, reopen, migrate, sync):
+for command in (new, fork, merge, edit, bind, unbind, resolve, renumber, reopen, archive, migrate, sync):
     intent.add_command(command)
 
 
@@ -168,11 +168,13 @@ def history(intent_id: str, limit: int, number: int | None, repo: Path, as_json:
 def lint(repo: Path, as_json: bool) -> None:
     """Check the files of intents; exit 1 where one has errors."""
     from remit.gate.intents.dead_scopes import lint_dead_scopes
+    from remit.gate.intents.record_lint import lint_against_records
 
     gate = open_gate(repo)
     findings = [
         *gate.intents.lint(),
-        *lint_dead_scopes(gate.workspace, gate.intents.document.intents),
+        *lint_dead_scopes(gate.workspace, gate.intents.document),
+        *lint_against_records(gate),
         *lint_nested_rules(gate.workspace),
     ]
     lines: list[str] = []
