@@ -10,7 +10,7 @@ from msgspec import Struct
 from remit.core.intent import FINAL_STATUSES, LIST_FILE, Intent, IntentsDocument, LintFinding
 from remit.core.scope.path_patterns import Scope, find_literal_prefix
 from remit.core.untrusted_input import sanitise_line
-from remit.gate.intents.person_edits import list_present_files, match_files
+from remit.gate.intents.owned_files import list_present_files, match_files
 from remit.workspace.git.command import Git, GitError
 from remit.workspace.place.workspace import Workspace
 
@@ -109,3 +109,12 @@ def lint_dead_scopes(workspace: Workspace, document: IntentsDocument) -> list[Li
             file = document.files.get(intent_id, LIST_FILE)
             findings.append(LintFinding("DEAD_SCOPE", "warning", message, intent_id, "owned_scope", file=file))
     return findings
+
+
+def warn_about_dead_scope(workspace: Workspace, intent: Intent) -> list[str]:
+    """Return a warning for each dead pattern of an intent that is selected: a person replaces it, not an agent."""
+    try:
+        dead = find_dead_patterns(workspace, [intent]).get(intent.id, [])
+    except GitError:
+        return []
+    return [sanitise_line(f"{each.describe()}. A person can replace the pattern of {intent.id}.") for each in dead]

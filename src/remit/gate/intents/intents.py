@@ -341,7 +341,11 @@ class Intents:
             self.find_file(intent.id)  # one that only another worktree has gets its file here
         # What is done elsewhere is no ground to build on here.
         here = [other for other in intents if rules.describe_life(other).origin != "elsewhere"]
-        warnings = (*dependency_warnings(intent, here), *scope_warnings(intent, expected, intents))
+        warnings = [*dependency_warnings(intent, here), *scope_warnings(intent, expected, intents)]
+        if source == "selected":
+            from remit.gate.intents.dead_scopes import warn_about_dead_scope  # few calls select
+
+            warnings += warn_about_dead_scope(self.workspace, intent)
         if intent.status == "DRAFT":
             intent = self.set_status(intent.id, "IN_PROGRESS", by=agent, session=session)
         by = agent if source == "selected" else source
@@ -352,7 +356,7 @@ class Intents:
         self.recorder.append([self.make_record("intent_selected", intent.id, session, detail, agent)])
         block = self.format_block(intent, without, recent)
         self.bind_session(session, agent, intent.id, source, block)
-        return SelectedIntent(intent, block, warnings)
+        return SelectedIntent(intent, block, tuple(warnings))
 
     def name_branches(self, refused: IntentRefused, intent_id: str) -> IntentRefused:
         """Return the refusal of an unknown intent with the branches that declare it."""

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from remit.core.intent import INTENTS_FOLDER, LIST_FILE, LintFinding
 from remit.core.untrusted_input import sanitise_line
-from remit.gate.intents.person_edits import list_present_files
+from remit.gate.intents.owned_files import list_present_files
 from remit.workspace.git.command import GitError
 from remit.workspace.place.workspace import ORCHESTRATION_FOLDER, Workspace, locate_workspace
 
