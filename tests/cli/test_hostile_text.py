@@ -96,14 +96,10 @@ UNSHOWN: dict[tuple[str, ...], str] = {
     **dict.fromkeys([("init",), ("adopt",), ("rules", "accept"), ("demo",), ("uninstall",), ("serve",)], CHANGES),
     ("start",): CHANGES,
     **dict.fromkeys([("approvals", word) for word in ("allow", "deny", "revoke")], CHANGES),
-    **dict.fromkeys([("intent", word) for word in ("bind", "complete", "delete", "edit", "fork", "new")], CHANGES),
-    **dict.fromkeys(
-        [
-            ("intent", word)
-            for word in ("migrate", "propose", "renumber", "reopen", "resolve", "set-status", "sync", "unbind", "widen")
-        ],
-        CHANGES,
-    ),
+    **dict.fromkeys([("intent", word) for word in ("archive", "bind", "complete", "delete", "edit", "fork")], CHANGES),
+    **dict.fromkeys([("intent", word) for word in ("merge", "migrate", "new", "propose", "renumber")], CHANGES),
+    **dict.fromkeys([("intent", word) for word in ("reopen", "resolve", "set-status", "sync")], CHANGES),
+    **dict.fromkeys([("intent", word) for word in ("unbind", "widen")], CHANGES),
     **dict.fromkeys([("plan", word) for word in ("fork", "land", "pause", "resume", "start", "stop", "undo")], CHANGES),
     **dict.fromkeys([("task", word) for word in ("drop", "give-back", "reassign", "retry", "steer", "take")], CHANGES),
     **dict.fromkeys([("worker",), ("worker", "drain")], CHANGES),

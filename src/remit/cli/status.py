@@ -18,6 +18,8 @@ from remit.cli.screen import Screen
 from remit.cli.view import GAP, TextTable, ViewPart, facts, heading, join_texts, mark, styled_text
 from remit.gate.accepted_rules.adoption import are_rules_declined, find_adopting_pattern, find_carried_rules
 from remit.gate.gate import Gate
+from remit.gate.intents.dead_scopes import warn_about_dead_scope
+from remit.gate.intents.nested_rules import describe_nested_rules
 from remit.gate.trust import describe_untrusted
 from remit.ledger.parse_time import parse_time
 from remit.provenance.verify.verdict_coverage import Coverage, CoverageShare, measure_coverage
@@ -76,6 +78,10 @@ def status(whole: bool, repo: Path, as_json: bool) -> None:
         warnings.append(mark("warning", "no agent is wired: nobody asks before a call. See `remit init`"))
     switches = find_hook_switches(list_wired_agents(manifest), user, gate.workspace.root, os.environ)
     warnings += [mark("failed", str(switch), is_strong=True) for switch in switches]
+    if nested := describe_nested_rules(gate.workspace):
+        warnings.append(mark("warning", nested))
+    for shown in open_intents(rules)[:MAX_INTENTS]:
+        warnings += [mark("warning", line) for line in warn_about_dead_scope(gate.workspace, shown)]
     intents = rules.document.intents if rules.document else ()
     recent = [(key.session_id, gate.state.active_session(key)) for key in gate.state.list_recent_sessions(MAX_SESSIONS)]
     data = {
@@ -92,6 +98,7 @@ def status(whole: bool, repo: Path, as_json: bool) -> None:
         "unhooked": [{"agent": agent, "path": str(path)} for path, agent in gone.items()],
         "outdated": [{"agent": agent, "path": str(path)} for path, agent in outdated.items()],
         "switched_off": switches,
+        "nested_rules": nested,
     }
     emit_view(data, as_json, partial(status_view, gate, warnings, coverage))
 

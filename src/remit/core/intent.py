@@ -26,6 +26,8 @@ TRANSITIONS: dict[Status, frozenset[Status]] = {
     "DONE": frozenset(),
     "ABORTED": frozenset(),
 }
+REASONED_STATUSES: frozenset[Status] = frozenset({"BLOCKED", "ABORTED"})
+"""Statuses whose reason stands beside them, in `blocked_reason`."""
 INTENT_ID = re.compile(r"[A-Z]{2,8}-\d{3,}", re.ASCII)
 
 
@@ -99,7 +101,8 @@ LintCode: TypeAlias = Literal[
     "INVALID_FIELD", "EMPTY_SCOPE", "INVALID_GLOB", "ABSOLUTE_PATH", "INVALID_TIMESTAMP_FORMAT",
     "INVALID_DEPENDENCY", "CIRCULAR_DEPENDENCY", "INVALID_PARENT", "SCOPE_OVERLAP", "DOUBTFUL_SCOPE",
     "INVALID_TIMESTAMP", "MISSING_CONSTRAINTS", "MISSING_ACCEPTANCE_CRITERIA", "UNFINISHED_DEPENDENCY",
-    "TOO_MANY_INTENTS", "UNKNOWN_KEY", "IN_BOTH_LAYOUTS", "VIEW_EDITED",
+    "TOO_MANY_INTENTS", "UNKNOWN_KEY", "IN_BOTH_LAYOUTS", "VIEW_EDITED", "NESTED_RULES",
+    "NAME_MISMATCH", "CLOSED_THEN_CHANGED", "UID_CHANGED",
 ]  # fmt: skip
 
 LIST_FILE = "active_intents.yaml"
@@ -108,7 +111,9 @@ INTENTS_FOLDER = "intents"
 
 
 class LintFinding(Struct, frozen=True):
-    """A fault of an intents file. `line` and `column` are 1-based; `file` stands below `.orchestration/`."""
+    """A fault of an intents file. `line` and `column` are 1-based; `file` stands below `.orchestration/`, and is
+    empty where no file is at fault.
+    """
 
     code: LintCode
     severity: Severity

@@ -27,6 +27,7 @@ from remit.core.tree_head import InvalidPublicKey
 from remit.core.untrusted_input import as_object, sanitise_line
 from remit.gate.gate import Gate
 from remit.gate.governing import load_rules
+from remit.gate.intents.nested_rules import describe_nested_rules
 from remit.gate.log_sharing.check_logs import check_ledger, find_tracked_log_faults
 from remit.gate.scope_exempt_files import find_tracked_matches
 from remit.gate.state.database import StateError
@@ -273,7 +274,7 @@ def check_daemon(home: Path) -> Result:
 def check_repository(gate: Gate) -> list[DoctorCheck]:
     return [
         *(*check_mode(gate), *check_log_end(gate), *check_chain(gate), *check_spool(gate), *check_state(gate)),
-        *(*check_trust(gate), *check_generated(gate), *check_tracked_logs(gate)),
+        *(*check_trust(gate), *check_generated(gate), *check_nested_rules(gate), *check_tracked_logs(gate)),
         *(*check_watching(gate), *check_coverage(gate), *check_calls(gate)),
     ]
 
@@ -351,6 +352,12 @@ def check_tracked_logs(gate: Gate) -> list[DoctorCheck]:
     except (LedgerError, GitError, OSError) as error:
         return [DoctorCheck("fail", "shared logs", str(error))]
     return [DoctorCheck("warn", "shared logs", what, step) for what, _, step in found]
+
+
+@check("nested rules")
+def check_nested_rules(gate: Gate) -> Result:
+    nested = describe_nested_rules(gate.workspace)
+    return ("warn", nested) if nested else None
 
 
 @check("watching")

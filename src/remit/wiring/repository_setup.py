@@ -99,7 +99,7 @@ def plan_start(
     starter = not has_intents and not wants_list and (workspace.folder.is_dir() or not workspace.is_governed)
     changed = share if share is not None and share != (config.share if config else ShareSettings()) else None
     return RepositoryStart(
-        govern=not workspace.is_governed,
+        govern=not (workspace.is_governed and workspace.is_separate_workspace),
         mode=wanted if wanted != written else None,
         starter=starter and error is None,
         share=changed,

@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from remit.core.intent import Intent
+from cli.running import run
+from gate.driving import Agent, governed
+from remit.core.intent import Intent, IntentsDocument
 from remit.gate.intents.dead_scopes import DeadPattern, find_dead_patterns, lint_dead_scopes
 from remit.workspace.place.workspace import locate_workspace
 
@@ -51,7 +53,7 @@ def test_files_that_moved_together_name_their_new_folder(repository: Path) -> No
     )
     workspace = locate_workspace(repository)
     assert workspace is not None
-    [finding] = lint_dead_scopes(workspace, [Intent("INT-001", ("src/auth/**",))])
+    [finding] = lint_dead_scopes(workspace, IntentsDocument((Intent("INT-001", ("src/auth/**",)),)))
     assert "7 of its 7 files moved to src/login/" in finding.message
     assert "remit intent edit INT-001 --replace-scope 'src/auth/**' 'src/login/**'" in finding.message
     assert finding.severity == "warning"
@@ -92,3 +94,13 @@ def test_files_that_went_for_good_are_said_to_be_gone(repository: Path) -> None:
     git(repository, "commit", "-qm", "gone")
     [dead] = find(repository, "gone/*.py")
     assert dead.describe().endswith("its 1 files are gone")
+
+
+def test_who_selects_it_and_who_asks_for_the_status_are_told(repository: Path, home: Path) -> None:
+    commit_files(repository, *(f"docs/{n}.md" for n in range(4)))
+    git(repository, "mv", "docs", "pages")
+    git(repository, "commit", "-qm", "move")
+    governed(repository)
+    told = "4 of its 4 files moved to pages/. A person can replace the pattern of INT-002."
+    assert told in str(Agent(repository, home).select("INT-002"))
+    assert told in " ".join(run(repository, "status").stdout.split())

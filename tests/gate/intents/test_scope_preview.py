@@ -5,7 +5,8 @@ from hypothesis import strategies as st
 
 from remit.core.intent import Intent
 from remit.core.scope.path_patterns import Scope, glob_error
-from remit.gate.intents.person_edits import MAX_COUNTED_PATTERNS, match_files, preview_scope
+from remit.gate.intents.owned_files import match_files
+from remit.gate.intents.person_edits import MAX_COUNTED_PATTERNS, preview_scope
 
 FILES = [
     "README.md",

@@ -34,6 +34,7 @@ from remit.gate.accepted_rules.adoption import (
 )
 from remit.gate.gate import Gate
 from remit.gate.governing import load_rules
+from remit.gate.intents.nested_rules import describe_nested_rules
 from remit.gate.runtime_data.proposals import find_proposals, format_patterns, name_data
 from remit.gate.trust import describe_untrusted
 from remit.servers.daemon import start_daemon
@@ -383,7 +384,12 @@ def unread_lines(setup: Setup) -> list[str]:
     agents = [agent.row.agent for agent in setup.agents] or list_wired_agents(setup.manifest)
     user = SettingsPlace(setup.home, moved_folders=setup.manifest.moved)
     switches = find_hook_switches(agents, user, setup.workspace.root, os.environ)
-    return [*unread, *(f"  {switch}: Remit is not asked there. Take it out by hand" for switch in switches)]
+    nested = describe_nested_rules(setup.workspace) if setup.workspace.is_governed else ""
+    return [
+        *unread,
+        *(f"  {switch}: Remit is not asked there. Take it out by hand" for switch in switches),
+        *([f"  {nested}"] if nested else []),
+    ]
 
 
 def note_lines(setup: Setup) -> list[str]:

@@ -149,6 +149,7 @@ def fork(intent_id: str, name: str | None, repo: Path, as_json: bool) -> None:
 @click.option("--owner", metavar="TEXT", help="Who answers for it; empty for nobody.")
 @click.option("--parent", metavar="ID", help="The intent that it is a part of; empty for none.")
 @click.option("--needs", multiple=True, metavar="ID", help="All intents to be DONE before; one empty for none.")
+@click.option("--created-at", metavar="TIME", help="When it was made: sets a time right that was changed by hand.")
 @click.option("--reference", multiple=True, metavar="TEXT", help="All references anew; repeatable.")
 @command_options
 def edit(intent_id: str, repo: Path, as_json: bool, **given: Any) -> None:
@@ -158,7 +159,7 @@ def edit(intent_id: str, repo: Path, as_json: bool, **given: Any) -> None:
         raise Failure("USAGE", f"{given['name']!r} names nothing: an intent needs a name")
     gate = governed_gate(repo)
     old = gate.intents.get(intent_id)
-    fields = ("name", "description", "priority", "owner")
+    fields = ("name", "description", "priority", "owner", "created_at")
     changes: dict[str, Any] = {field: given[field] for field in fields if given[field] is not None}
     if given["scope"] or given["add_scope"] or given["replace_scope"]:
         base = given["scope"] or replace_patterns(old, given["replace_scope"])

@@ -12,8 +12,8 @@ from msgspec.structs import asdict
 from remit.cli.completion import complete_intents, complete_sessions
 from remit.cli.intent.bind import bind, unbind
 from remit.cli.intent.edit import edit, fork, new
-from remit.cli.intent.layout import migrate, sync
-from remit.cli.intent.mend import renumber, reopen, resolve
+from remit.cli.intent.layout import archive, migrate, sync
+from remit.cli.intent.mend import merge, renumber, reopen, resolve
 from remit.cli.output import (
     FINDINGS,
     REFUSED,
@@ -36,6 +36,7 @@ from remit.core.call import SessionKey
 from remit.core.intent import STATUSES, Intent, Status
 from remit.gate.gate import Gate
 from remit.gate.governing import Rules
+from remit.gate.intents.nested_rules import describe_nested_rules, lint_nested_rules
 from remit.gate.intents.person_edits import (
     ChildrenOpen,
     UnprovedCriteria,
@@ -47,6 +48,7 @@ from remit.gate.intents.person_edits import (
 )
 from remit.gate.intents.refusals import IntentRefused, dependency_warnings, is_held
 from remit.gate.intents.switches import SwitchRefused
+from remit.workspace.place.workspace import ORCHESTRATION_FOLDER
 
 if TYPE_CHECKING:
     from remit.cli.view import ViewPart
@@ -71,7 +73,7 @@ def intent() -> None:
     """What agents may do: each intent owns files, has constraints, and says when it is done."""
 
 
-for command in (new, fork, edit, bind, unbind, resolve, renumber, reopen, migrate, sync):
+for command in (new, fork, merge, edit, bind, unbind, resolve, renumber, reopen, archive, migrate, sync):
     intent.add_command(command)
 
 
@@ -85,6 +87,8 @@ def list_(status: str | None, repo: Path, as_json: bool) -> None:
     intents = [item for item in document.intents if status is None or item.status == status]
     if document.errors:
         warn(f"the files of intents have {len(document.errors)} errors; see `remit intent lint`")
+    if nested := describe_nested_rules(gate.workspace):
+        warn(nested)
 
     def list_view(screen: Screen) -> "Iterator[ViewPart]":
         from remit.cli.intent.intent_view import intent_table  # imports rich, which agents' calls never use
@@ -164,13 +168,19 @@ def history(intent_id: str, limit: int, number: int | None, repo: Path, as_json:
 def lint(repo: Path, as_json: bool) -> None:
     """Check the files of intents; exit 1 where one has errors."""
     from remit.gate.intents.dead_scopes import lint_dead_scopes
+    from remit.gate.intents.record_lint import lint_against_records
 
     gate = open_gate(repo)
-    findings = [*gate.intents.lint(), *lint_dead_scopes(gate.workspace, gate.intents.document.intents)]
+    findings = [
+        *gate.intents.lint(),
+        *lint_dead_scopes(gate.workspace, gate.intents.document),
+        *lint_against_records(gate),
+        *lint_nested_rules(gate.workspace),
+    ]
     lines: list[str] = []
     for finding in findings:
         about = f" ({finding.intent_id})" if finding.intent_id else ""
-        place = f".orchestration/{finding.place}"
+        place = f"{ORCHESTRATION_FOLDER}/{finding.place}" if finding.file else ORCHESTRATION_FOLDER
         lines.append(f"{place}: {finding.severity}: {finding.code}: {finding.message}{about}")
     failed = any(finding.severity == "error" for finding in findings)
     emit(findings, as_json, lines or "the intents are fine", FINDINGS if failed else 0)

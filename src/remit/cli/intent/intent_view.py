@@ -56,7 +56,7 @@ def intent_parts(intent: Intent, sessions: Sequence[str], state: str = "") -> It
         [
             ("status", state),
             ("about", intent.description),
-            ("blocked", styled_text(intent.blocked_reason or "", "yellow")),
+            ("because", styled_text(intent.blocked_reason or "", "yellow")),
             *labelled_rows("scope", intent.owned_scope),
             *labelled_rows("keep to", rules),
             *labelled_rows("done when", criteria),

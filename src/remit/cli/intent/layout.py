@@ -1,5 +1,6 @@
-"""`remit intent migrate` and `remit intent sync`: how intents stand in files, and what the files say of their lives."""
+"""`remit intent migrate`, `archive` and `sync`: how intents stand in files, and what the files say of their lives."""
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import click
@@ -7,7 +8,16 @@ import click
 from remit.cli.output import FINDINGS, command_options, emit, governed_gate
 from remit.cli.person_only import require_person
 from remit.core.acts import Act
-from remit.gate.intents.migration import list_lagging, migrate_to_files, migrate_to_list, sync_files
+from remit.core.untrusted_input import sanitise_line
+from remit.gate.intents.migration import (
+    Migration,
+    archive_ended,
+    list_lagging,
+    migrate_to_files,
+    migrate_to_list,
+    sync_files,
+)
+from remit.ledger.parse_time import parse_time
 from remit.wiring.repository_setup import ignore_view, show_list, write_readme
 
 
@@ -32,12 +42,36 @@ def migrate(dry_run: bool, layout: str, repo: Path, as_json: bool) -> None:
         made = migrate_to_files(gate, dry_run=dry_run, ignore_view=prepare)
     else:
         made = migrate_to_list(gate, dry_run=dry_run, show_list=lambda: show_list(gate.workspace))
+    emit(made, as_json, describe_migration(made, dry_run=dry_run))
+
+
+def describe_migration(made: Migration, *, dry_run: bool) -> list[str]:
     would = "would be " if dry_run else ""
     lines = [
-        *(f"{would}written  {name}" for name in made.written),
-        *(f"{would}removed  {name}" for name in made.removed),
+        *(f"{would}written  {sanitise_line(name)}" for name in made.written),
+        *(f"{would}removed  {sanitise_line(name)}" for name in made.removed),
     ]
-    emit(made, as_json, [*lines, "", f"commit it with: {made.commit}"])
+    return [*lines, "", f"commit it with: {made.commit}"]
+
+
+@click.command("archive")
+@click.option("--before", required=True, metavar="TIME", help="What ended before then, such as 90d or 2026-02-21.")
+@click.option("--dry-run", is_flag=True, help="Only say what would be moved.")
+@command_options
+def archive(before: str, dry_run: bool, repo: Path, as_json: bool) -> None:
+    """Move the files of ended intents into .orchestration/intents/closed/.
+
+    They count as before, and are read only where all files are. When one ended is known from the ledger, else from the
+    newest commit of its file. Nothing is staged, and the command that commits the change is shown.
+
+    Example: remit intent archive --before 90d
+    """
+    require_person(Act.EDIT_INTENT)
+    gate = governed_gate(repo)
+    time = datetime.fromisoformat(parse_time(before, datetime.fromtimestamp(gate.environment.clock.now(), UTC)))
+    made = archive_ended(gate, time, dry_run=dry_run)
+    nothing = f"no intent with a file of its own ended before {sanitise_line(before, 60)}"
+    emit(made, as_json, describe_migration(made, dry_run=dry_run) if made.written else nothing)
 
 
 @click.command("sync")

@@ -1,4 +1,6 @@
-"""`remit intent resolve`, `renumber`, `reopen`: mend what git could not merge, and what was closed too early."""
+"""`remit intent resolve`, `renumber`, `reopen`, `merge`: mend what git could not merge, what was closed too early, and
+what was one piece of work all along.
+"""
 
 import difflib
 from pathlib import Path
@@ -6,11 +8,12 @@ from pathlib import Path
 import click
 
 from remit.cli.completion import complete_intents
-from remit.cli.output import command_options, emit, governed_gate
+from remit.cli.output import command_options, emit, governed_gate, warn
 from remit.cli.person_only import require_person
 from remit.core.acts import Act
 from remit.core.untrusted_input import sanitise_line
 from remit.gate.intents.mending import MendedFile, renumber_intent, reopen_intent, resolve_conflicts
+from remit.gate.intents.merging import merge_into
 
 
 @click.command("resolve")
@@ -59,3 +62,25 @@ def renumber(intent_id: str, file: str | None, repo: Path, as_json: bool) -> Non
     require_person(Act.EDIT_INTENT)
     name, new = renumber_intent(governed_gate(repo).intents, intent_id, file)
     emit({"from": intent_id, "to": new}, as_json, f"{sanitise_line(name, 80)} was {intent_id} and is {new} now")
+
+
+@click.command("merge")
+@click.argument("into", metavar="INTO", shell_complete=complete_intents)
+@click.argument("merged", metavar="ID...", nargs=-1, required=True, shell_complete=complete_intents)
+@click.option("--dry-run", is_flag=True, help="Only say what would change.")
+@command_options
+def merge(into: str, merged: tuple[str, ...], dry_run: bool, repo: Path, as_json: bool) -> None:
+    """Let the intent INTO take others over: scope, constraints, criteria, dependencies and references.
+
+    The others become ABORTED, and sessions under them are told where their work is now. Intents that depended on one of
+    them, or were a part of it, name INTO instead. If one of them forbids the network, so does INTO.
+
+    Example: remit intent merge INT-001 INT-002 INT-003
+    """
+    require_person(Act.EDIT_INTENT)
+    made = merge_into(governed_gate(repo), into, merged, dry_run=dry_run)
+    for remark in made.remarks:
+        warn(remark)
+    lines = [f"{name}: {sanitise_line(line, 300)}" for name, changed in made.changes.items() for line in changed]
+    end = "nothing is written" if dry_run else f"{', '.join(made.merged)} merged into {into}"
+    emit(made, as_json, [*lines, end])

@@ -7,7 +7,7 @@ from msgspec import Struct, json
 from msgspec.structs import replace
 
 from remit.core.diff.contents import sha256
-from remit.core.intent import FINAL_STATUSES, Intent, Status
+from remit.core.intent import FINAL_STATUSES, REASONED_STATUSES, Intent, Status
 
 Origin: TypeAlias = Literal["file", "record", "elsewhere", "open"]
 
@@ -64,12 +64,13 @@ def derive_status(intent: Intent, record: LifeRecord | None, place: Place) -> De
         return DerivedStatus(written, "file", "in this checkout")
     if record and record.status in FINAL_STATUSES:
         is_here = record.worktree == place.worktree and record.branch == place.branch
+        reason = record.reason if record.status in REASONED_STATUSES else None
         where = f"on {record.branch} ({record.worktree})" if record.branch else f"in {record.worktree}"
         if not record.written:
             said = "recorded; `remit intent sync` writes it"
-            return DerivedStatus(record.status, "record", said if is_here else f"recorded {where}")
+            return DerivedStatus(record.status, "record", said if is_here else f"recorded {where}", reason)
         if not is_here and is_alive_elsewhere(record, place):
-            return DerivedStatus(record.status, "elsewhere", f"{where}, not merged here")
+            return DerivedStatus(record.status, "elsewhere", f"{where}, not merged here", reason)
     if written == "BLOCKED":
         return DerivedStatus("BLOCKED", "file", "by the file", intent.blocked_reason)
     if record and record.status == "BLOCKED" and not record.written:

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from remit.core.intent import FINAL_STATUSES, Intent, LintFinding
+from remit.core.intent import FINAL_STATUSES, LIST_FILE, Intent, IntentsDocument, LintFinding
 from remit.core.scope.path_patterns import Scope, find_literal_prefix
 from remit.core.untrusted_input import sanitise_line
-from remit.gate.intents.person_edits import list_present_files, match_files
+from remit.gate.intents.owned_files import list_present_files, match_files
 from remit.workspace.git.command import Git, GitError
 from remit.workspace.place.workspace import Workspace
 
@@ -94,10 +94,10 @@ def read_name_status(words: Sequence[str]) -> Iterator[tuple[str, str, str]]:
             yield letter, next(parts, ""), next(parts, "") if letter in "RC" else ""
 
 
-def lint_dead_scopes(workspace: Workspace, intents: Sequence[Intent]) -> list[LintFinding]:
+def lint_dead_scopes(workspace: Workspace, document: IntentsDocument) -> list[LintFinding]:
     """Return a warning for each dead pattern, with its cure."""
     try:
-        dead = find_dead_patterns(workspace, intents)
+        dead = find_dead_patterns(workspace, document.intents)
     except GitError:
         return []
     findings: list[LintFinding] = []
@@ -106,5 +106,15 @@ def lint_dead_scopes(workspace: Workspace, intents: Sequence[Intent]) -> list[Li
             to = f" {shlex.quote(each.target)}" if each.target else " GLOB"
             cure = f"remit intent edit {intent_id} --replace-scope {shlex.quote(each.pattern)}{to}"
             message = f"{sanitise_line(each.describe())}. Run: {sanitise_line(cure)}"
-            findings.append(LintFinding("DEAD_SCOPE", "warning", message, intent_id, "owned_scope"))
+            file = document.files.get(intent_id, LIST_FILE)
+            findings.append(LintFinding("DEAD_SCOPE", "warning", message, intent_id, "owned_scope", file=file))
     return findings
+
+
+def warn_about_dead_scope(workspace: Workspace, intent: Intent) -> list[str]:
+    """Return a warning for each dead pattern of an intent that is selected: a person replaces it, not an agent."""
+    try:
+        dead = find_dead_patterns(workspace, [intent]).get(intent.id, [])
+    except GitError:
+        return []
+    return [sanitise_line(f"{each.describe()}. A person can replace the pattern of {intent.id}.") for each in dead]

@@ -5,7 +5,7 @@ from typing import cast
 
 from msgspec import Struct
 
-from remit.core.intent import Constraint, Criterion, Intent, identify
+from remit.core.intent import Constraint, Criterion, Intent, IntentsDocument, identify
 from remit.core.untrusted_input import sanitise_line
 from remit.gate.context import WorkspaceContext
 from remit.gate.governing import VERSIONS_FOLDER, copies_folder
@@ -48,9 +48,7 @@ def intent_history(context: WorkspaceContext, intent_id: str, limit: int) -> lis
         body = record_body(document)
         digest = str(body.get("content_sha256") or "")
         is_deleted = bool(body.get("removed"))
-        # The stored file with this SHA-256, if that content is stored.
-        stored = copies_folder(context.workspace) / VERSIONS_FOLDER / digest
-        file = read_intents(stored) if digest.isalnum() and not is_deleted else None
+        file = read_version(context, digest) if not is_deleted else None
         intent = next((i for i in file.intents if i.id == body.get("intent_id")), None) if file else None
         if number > first:
             changes = tuple(describe_differences(before, intent)) if intent else ()
@@ -67,6 +65,11 @@ def intent_history(context: WorkspaceContext, intent_id: str, limit: int) -> lis
             found.append(version)
         before = intent
     return found
+
+
+def read_version(context: WorkspaceContext, digest: str) -> IntentsDocument | None:
+    """Return the stored file with this SHA-256; None if that content is not stored. Raises OSError."""
+    return read_intents(copies_folder(context.workspace) / VERSIONS_FOLDER / digest) if digest.isalnum() else None
 
 
 def describe_differences(before: Intent | None, after: Intent) -> Iterator[str]:

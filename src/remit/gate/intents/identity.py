@@ -87,13 +87,18 @@ def find_declaring_branches(root: Path, intent_id: str) -> list[str]:
 
 
 def find_ids_of_worktrees(root: Path) -> set[str]:
-    rows = Git(root).text("worktree", "list", "--porcelain", "-z").split("\0")
     found: set[str] = set()
-    for tree in (Path(row.removeprefix("worktree ")) for row in rows if row.startswith("worktree ")):
+    for tree in list_worktrees(root):
         folder = tree / ORCHESTRATION_FOLDER
         for path in (folder / LIST_FILE, *(folder / INTENTS_FOLDER).rglob("*.yaml")):
             found |= find_ids_in_text(f"{path.name}\n{read_text(path)}")
     return found
+
+
+def list_worktrees(root: Path) -> list[Path]:
+    """Return the work trees of a clone, the main one first. Raises GitError."""
+    rows = Git(root).text("worktree", "list", "--porcelain", "-z").split("\0")
+    return [Path(row.removeprefix("worktree ")) for row in rows if row.startswith("worktree ")]
 
 
 def find_ids_in_text(text: str) -> set[str]:

@@ -15,6 +15,7 @@ from remit.core.call import OWN_AGENT, SessionKey
 from remit.core.diff.contents import sha256
 from remit.core.intent import (
     INTENTS_FOLDER,
+    REASONED_STATUSES,
     Intent,
     IntentsDocument,
     LintFinding,
@@ -175,8 +176,8 @@ class Intents:
         if mode == "never" or (mode == "closing" and to == "IN_PROGRESS" and before.status != "BLOCKED"):
             return before.status == to
         changes: dict[str, Any] = {}
-        if to == "BLOCKED" or before.blocked_reason is not None:
-            changes["blocked_reason"] = reason if to == "BLOCKED" else None
+        if to in REASONED_STATUSES or before.blocked_reason is not None:
+            changes["blocked_reason"] = reason if to in REASONED_STATUSES else None
         if mode == "closing" and to == "IN_PROGRESS" and self.find_file(intent.id) != self.workspace.intents_path:
             from remit.workspace.intents_file.edit import drop_fields
 
@@ -340,7 +341,11 @@ class Intents:
             self.find_file(intent.id)  # one that only another worktree has gets its file here
         # What is done elsewhere is no ground to build on here.
         here = [other for other in intents if rules.describe_life(other).origin != "elsewhere"]
-        warnings = (*dependency_warnings(intent, here), *scope_warnings(intent, expected, intents))
+        warnings = [*dependency_warnings(intent, here), *scope_warnings(intent, expected, intents)]
+        if source == "selected":
+            from remit.gate.intents.dead_scopes import warn_about_dead_scope  # few calls select
+
+            warnings += warn_about_dead_scope(self.workspace, intent)
         if intent.status == "DRAFT":
             intent = self.set_status(intent.id, "IN_PROGRESS", by=agent, session=session)
         by = agent if source == "selected" else source
@@ -351,7 +356,7 @@ class Intents:
         self.recorder.append([self.make_record("intent_selected", intent.id, session, detail, agent)])
         block = self.format_block(intent, without, recent)
         self.bind_session(session, agent, intent.id, source, block)
-        return SelectedIntent(intent, block, warnings)
+        return SelectedIntent(intent, block, tuple(warnings))
 
     def name_branches(self, refused: IntentRefused, intent_id: str) -> IntentRefused:
         """Return the refusal of an unknown intent with the branches that declare it."""

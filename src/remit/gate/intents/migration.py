@@ -1,18 +1,33 @@
-"""From a list of intents to files of one each and back, and what the ledger knows written into the files."""
+"""From a list of intents to files of one each and back, ended ones into a folder of their own, and what the ledger
+knows written into the files.
+"""
 
 from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from remit.core.intent import INTENTS_FOLDER, LIST_FILE, Intent, IntentsDocument, identify
+from remit.core.intent import (
+    FINAL_STATUSES,
+    INTENTS_FOLDER,
+    LIST_FILE,
+    REASONED_STATUSES,
+    Intent,
+    IntentsDocument,
+    identify,
+)
 from remit.core.intents.life import LifeRecord
+from remit.core.intents.validation import parse_time
 from remit.gate.context import WorkspaceContext
 from remit.gate.governing import load_rules, put_life_record, read_life
 from remit.gate.intents.intents import Intents
 from remit.gate.intents.refusals import IntentError
-from remit.workspace.intents_file.storage import VIEW_MARK
-from remit.workspace.place.workspace import ORCHESTRATION_FOLDER
+from remit.workspace.git.command import Git, GitError
+from remit.workspace.intents_file.storage import CLOSED_FOLDER, VIEW_MARK
+from remit.workspace.place.workspace import ORCHESTRATION_FOLDER, Workspace
 from remit.workspace.safe_files import remove_below, write_below
 
 ROOT = ORCHESTRATION_FOLDER
@@ -107,7 +122,7 @@ def sync_files(context: WorkspaceContext) -> list[Intent]:
     records = read_life(context.workspace)
     for intent in lagging:
         changes = {"status": intent.status}
-        if intent.status == "BLOCKED":
+        if intent.status in REASONED_STATUSES and intent.blocked_reason:
             changes = {"blocked_reason": intent.blocked_reason, **changes}
         intents.change_fields(intent.id, changes)
         record = records.get(identify(intent))
@@ -115,3 +130,48 @@ def sync_files(context: WorkspaceContext) -> list[Intent]:
             put_life_record(context.workspace, identify(intent), replace(record, written=True))
     context.record_intent_changes(load_rules(context.workspace), by="person")
     return lagging
+
+
+def archive_ended(context: WorkspaceContext, before: datetime, *, dry_run: bool) -> Migration:
+    """Move the files of intents that ended before that time into a folder of their own; git's index stays as it is.
+
+    Raises IntentError, where two files would have one name, and OSError.
+    """
+    workspace, rules, intents = context.workspace, load_rules(context.workspace), Intents(context)
+    written = rules.written or IntentsDocument()
+    if written.intents and not written.files:
+        raise IntentError("a list keeps its ended intents; `remit intent migrate` gives each a file of its own first")
+    open_ids = {intent.id for intent in intents.document.intents if intent.status not in FINAL_STATUSES}
+    records, moves = read_life(workspace), dict[str, str]()
+    for intent in written.intents:
+        name = written.files.get(intent.id, "")
+        if intent.status not in FINAL_STATUSES or intent.id in open_ids or Path(name).parent != Path(INTENTS_FOLDER):
+            continue
+        ended = find_end(workspace, name, records.get(identify(intent)))
+        if ended is not None and ended < before:
+            moves[name] = f"{CLOSED_FOLDER}/{Path(name).name}"
+    for name, target in moves.items():
+        if (workspace.folder / target).exists():
+            raise IntentError(f"{ROOT}/{target} is there already, and {ROOT}/{name} has its name: rename one of them")
+    commit = f"git add -A {ROOT}/{INTENTS_FOLDER} && git commit -m 'Archive ended intents'"
+    made = Migration(list(moves.values()), list(moves), commit)
+    if dry_run or not moves:
+        return made
+    for name, target in moves.items():
+        intents.write_text(workspace.folder / target, (workspace.folder / name).read_bytes().decode(), None)
+        remove_below(workspace.root, workspace.folder / name)
+        context.state.update_running_calls({f"{ROOT}/{name}": None})
+    context.record_intent_changes(load_rules(workspace), by="person")
+    return made
+
+
+def find_end(workspace: Workspace, name: str, record: LifeRecord | None) -> datetime | None:
+    """Return when an intent ended: as recorded, else by the newest commit of its file; None where neither tells."""
+    if record is not None and record.status in FINAL_STATUSES:
+        return parse_time(record.at)
+    if workspace.common_dir is not None:
+        with suppress(GitError):
+            words = ("log", "-1", "--format=%cI", "--end-of-options", "HEAD", "--", f":(literal){ROOT}/{name}")
+            found = parse_time(Git(workspace.root).text(*words, ok=(0, 128)).strip())
+            return found.astimezone(UTC) if found else None
+    return None

@@ -2,7 +2,6 @@
 pages call these functions.
 """
 
-import os
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -15,14 +14,14 @@ from remit.core.intent import Constraint, Criterion, Intent, IntentSet, Status, 
 from remit.core.intents.constraints import parse_constraint
 from remit.core.intents.validation import find_scope_doubt
 from remit.core.record import format_utc
-from remit.core.scope.path_patterns import Scope, find_literal_prefix
+from remit.core.scope.path_patterns import Scope
 from remit.core.untrusted_input import quote_path, sanitise_line
 from remit.gate.context import WorkspaceContext
 from remit.gate.intents.intents import IntentCompletion, Intents
+from remit.gate.intents.owned_files import list_present_files, match_files
 from remit.gate.intents.refusals import IntentError, describe_pattern_fault
 from remit.gate.team_hooks.verify_commands import split_by_trust
-from remit.workspace.git.command import Git, GitError
-from remit.workspace.observe.observation import walk_paths
+from remit.workspace.git.command import GitError
 from remit.workspace.place.config import Trust, read_trust, write_trust
 from remit.workspace.place.workspace import Workspace
 
@@ -175,14 +174,6 @@ class ScopePreview(Struct, frozen=True):
     left_out: list[str]
 
 
-def list_present_files(workspace: Workspace) -> list[str]:
-    """Return the files of the workspace that git does not ignore; all files without git. Raises GitError."""
-    if workspace.common_dir is None:
-        return list(walk_paths(workspace.root))
-    out = Git(workspace.root).run("ls-files", "-z", "--cached", "--others", "--exclude-standard")
-    return list(dict.fromkeys(filter(None, os.fsdecode(out).split("\0"))))
-
-
 def list_scope_remarks(workspace: Workspace, scope: Sequence[str]) -> list[str]:
     """Return what a person should know about a scope: doubtful patterns, or that no file matches."""
     doubts = [(pattern, doubt) for pattern in scope if (doubt := find_scope_doubt(pattern))]
@@ -193,13 +184,6 @@ def list_scope_remarks(workspace: Workspace, scope: Sequence[str]) -> list[str]:
     except GitError:
         return []
     return [f"{', '.join(map(sanitise_line, scope))} {NO_MATCH}"] if is_empty else []
-
-
-def match_files(patterns: Sequence[str], files: Sequence[str]) -> list[str]:
-    """Return the files that the patterns own. Files outside the patterns' literal folders are not compared."""
-    prefixes = tuple(find_literal_prefix(pattern) for pattern in patterns if not pattern.startswith("!"))
-    near = files if "" in prefixes else [path for path in files if f"{path}/".startswith(prefixes)]
-    return list(filter(Scope(tuple(patterns)).matches, near))
 
 
 def preview_scope(

@@ -17,7 +17,8 @@ from remit.core.scope.path_patterns import Scope
 from remit.core.untrusted_input import sanitise_line
 from remit.gate.context import WorkspaceContext
 from remit.gate.intents.intents import Intents, SelectedIntent
-from remit.gate.intents.person_edits import MAX_SAMPLE, list_present_files, match_files, trust_commands
+from remit.gate.intents.owned_files import list_present_files, match_files
+from remit.gate.intents.person_edits import MAX_SAMPLE, trust_commands
 from remit.gate.intents.refusals import IntentRefused, selectable_intent_ids
 from remit.gate.state.questions import Question, ShownProposal
 from remit.gate.trust import trusted_digests

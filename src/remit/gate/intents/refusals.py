@@ -72,9 +72,10 @@ def require_selectable(intent_id: str, active: SessionState, rules: Rules, tool:
     if intent.status in FINAL_STATUSES:
         life = rules.life.get(intent_id)
         where = f", {life.said}" if life and life.origin != "file" else ""
+        why = f": {sanitise_line(intent.blocked_reason)}" if intent.blocked_reason else ""
         here = " --here" if life and life.origin == "elsewhere" else ""
         cure = f"A person can reopen it: remit intent reopen {intent_id}{here}"
-        raise refuse("INTENT_CLOSED", f"{intent_id} is {intent.status}{where}. {cure}")
+        raise refuse("INTENT_CLOSED", f"{intent_id} is {intent.status}{where}{why}. {cure}")
     if intent_id in rules.ignore.intents:
         raise refuse("INTENT_IGNORED", f"{intent_id} is barred by .intentignore.")
     if active.intent_id not in (None, intent_id) and active.source not in REPLACEABLE_SOURCES:

@@ -24,11 +24,10 @@ def check(call: ToolCall, facts: Facts) -> Finding | None:
         code, message = "INTENT_NOT_FOUND", f"No file declares {wanted} here any more (known: {known})."
     elif wanted in facts.ignored_intents:
         code, message = "INTENT_IGNORED", f"{wanted} is barred by .intentignore. Select another intent."
-    elif intent.status == "BLOCKED":
-        why = f": {intent.blocked_reason}" if intent.blocked_reason else ""
-        code, message = "INTENT_BLOCKED", f"{intent.id} is BLOCKED{why}. Clear it and select another."
-    elif intent.status in FINAL_STATUSES:
-        code, message = "INTENT_CLOSED", f"{intent.id} is {intent.status}. Clear it and select another."
+    elif intent.status == "BLOCKED" or intent.status in FINAL_STATUSES:
+        why = f": {sanitise_line(intent.blocked_reason)}" if intent.blocked_reason else ""
+        code = "INTENT_BLOCKED" if intent.status == "BLOCKED" else "INTENT_CLOSED"
+        message = f"{intent.id} is {intent.status}{why}. Clear it and select another."
     else:
         return None
     return Finding("active_intent", code, message, context={"available_intents": selectable})

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from remit.core.record import Person
 from remit.core.untrusted_input import escape_surrogates
 from remit.gate.gate import Gate
-from remit.gate.intents.person_edits import list_present_files
+from remit.gate.intents.owned_files import list_present_files
 from remit.gate.machine import Environment
 from remit.ledger.index.index import Index
 from remit.ledger.log_files import list_readable_places

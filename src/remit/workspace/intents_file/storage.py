@@ -7,6 +7,7 @@ paths that no intent may change; its path patterns are `.gitignore` patterns, so
 
 import os
 import re
+import shlex
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -29,6 +30,7 @@ from remit.core.intent import (
 )
 from remit.core.intents.validation import PlacedIntent, validate_intents
 from remit.core.python_runtime import pause_gc, prepare_type
+from remit.core.untrusted_input import sanitise_line
 from remit.workspace.git.ignored_files import PRIVATE_EXCLUDES, create_probe, list_matches
 from remit.workspace.place.workspace import Workspace
 from remit.workspace.safe_files import hold_lock, read_regular_file, write_atomically, write_below
@@ -230,6 +232,7 @@ def join_layouts(listed: IntentsDocument | None, files: Sequence[IntentFile]) ->
     kept = tuple(intent for intent in document.intents if intent.id not in by_id)
     single = (found[0].placed for name, found in by_id.items() if name not in doubled)
     own = [placed for placed in single if placed is not None and is_intent_id(placed.intent.id)]
+    findings += [finding for file in files if (finding := check_file_name(file)) is not None]
     findings += validate_intents(own, {intent.id for intent in kept} | by_id.keys())
     return IntentsDocument(
         (*kept, *(placed.intent for placed in own if placed.sound)),
@@ -240,6 +243,19 @@ def join_layouts(listed: IntentsDocument | None, files: Sequence[IntentFile]) ->
         {name: found[0].name for name, found in by_id.items()},
         {i.id: document.sha256 for i in kept} | {name: found[0].sha256 for name, found in by_id.items()},
     )
+
+
+def check_file_name(file: IntentFile) -> LintFinding | None:
+    """Find a file whose name begins with another id than the one inside; a former id may stay there."""
+    named = INTENT_ID.match(file.name.rpartition("/")[2])
+    if file.placed is None or named is None or not is_intent_id(file.placed.intent.id):
+        return None
+    intent, (folder, _, name) = file.placed.intent, file.name.rpartition("/")
+    if named[0] in (intent.id, *intent.formerly):
+        return None
+    here, there = (shlex.quote(f".orchestration/{folder}/{each}") for each in (name, intent.id + name[named.end() :]))
+    message = f"the id inside is {intent.id}, and counts. Run: git mv {sanitise_line(f'{here} {there}')}"
+    return LintFinding("NAME_MISMATCH", "warning", message, intent.id, "id", file=file.name)
 
 
 # -- writing -------------------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from remit.core.untrusted_input import quote_path
 from remit.gate.context import RECORDING_ERRORS
 from remit.gate.effects.unexplained_changes import UnfinishedCalls
 from remit.gate.gate import Gate
-from remit.gate.intents.person_edits import match_files
+from remit.gate.intents.owned_files import match_files
 from remit.gate.intents.refusals import selectable_intent_ids
 from remit.gate.state.workspace_state import OpenCall
 from remit.ledger.index.index import Index

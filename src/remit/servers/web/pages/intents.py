@@ -27,7 +27,7 @@ from remit.core.scope.path_patterns import Scope
 from remit.core.untrusted_input import quote_path, unquote_path
 from remit.gate.gate import Gate
 from remit.gate.intents.history import IntentVersion, intent_history
-from remit.gate.intents.person_edits import list_present_files, match_files
+from remit.gate.intents.owned_files import list_present_files, match_files
 from remit.ledger.index.index import Index
 from remit.provenance.verify.verify import missing_evidence, runs_for_intent
 from remit.servers.web.guard import Refused
