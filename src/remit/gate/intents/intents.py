@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from msgspec import UNSET, Struct
+from msgspec import UNSET, Struct, to_builtins
 from msgspec.structs import replace
 
 from remit.core.call import OWN_AGENT, SessionKey
@@ -151,7 +151,6 @@ class Intents:
         check_transition(intent, to)
         written = self.write_status(intent, to, reason)
         detail = {"from": intent.status, "to": to, "notes": redact_statement(notes), "by": by}
-        self.recorder.append([self.make_record("intent_transition", intent_id, session, detail)])
         record = LifeRecord(
             intent_id,
             to,
@@ -163,9 +162,24 @@ class Intents:
             sanitise_line(reason) if reason else None,
             written,
         )
-        put_life_record(self.workspace, identify(intent), record)
+        self.record_life(intent, record, detail, session=session)
         self.context.record_intent_changes(self.rules, by=by)
         return self.get(intent_id)
+
+    def record_life(
+        self,
+        intent: Intent,
+        record: LifeRecord,
+        detail: dict[str, Any],
+        *,
+        event: EventName = "intent_transition",
+        session: SessionKey | None = None,
+    ) -> None:
+        """Record a step of an intent's life in the ledger, whole, and then in the file that calls read."""
+        made = self.make_record(event, intent.id, session, {**detail, "life": to_builtins(record)})
+        made = replace(made, body=replace(made.body, intent_uid=identify(intent)))
+        self.recorder.append([made])
+        put_life_record(self.workspace, identify(intent), record)
 
     def write_status(self, intent: Intent, to: Status, reason: str | None) -> bool:
         """Write a status into the intent's file if it belongs there; return whether the file says it now."""
