@@ -9,10 +9,12 @@ import click
 from click.shell_completion import CompletionItem, get_completion_class
 
 from remit.cli.output import Failure, governed_context, governed_gate, open_index, unavailable_errors
+from remit.core.intent import match_intents
 from remit.core.record import KEY, EventName
 from remit.core.untrusted_input import sanitise_line
 
 Completer: TypeAlias = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
+MAX_CANDIDATES = 5
 MAX_ITEMS = 50  # the newest items of a kind are offered
 
 
@@ -57,6 +59,33 @@ def complete_events(repo: Path) -> Iterable[tuple[str, str]]:
 def complete_intents(repo: Path) -> Iterable[tuple[str, str]]:
     document = governed_context(repo).rules.document
     return [(intent.id, intent.name) for intent in document.intents] if document else []
+
+
+class IntentType(click.ParamType[str]):
+    """An id of an intent, or a part of its number or name that no other has. The command itself says what is wrong with
+    an id, and with words that fit no intent.
+    """
+
+    name = "id"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if ctx is None or not value:
+            return value
+        document = None
+        with suppress(*unavailable_errors(), Failure, ValueError):
+            document = governed_context(Path(ctx.params.get("repo") or "")).rules.document
+        found = match_intents(value, document.intents) if document else []
+        if len(found) > 1:
+            named = ", ".join(f"{intent.id} ({sanitise_line(intent.title, 40)})" for intent in found[:MAX_CANDIDATES])
+            more = f" and {len(found) - MAX_CANDIDATES} more" if len(found) > MAX_CANDIDATES else ""
+            self.fail(f"{value!r} fits {named}{more}: say more of it", param, ctx)
+        return found[0].id if found else value
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        return complete_intents(ctx, param, incomplete)
+
+
+INTENT = IntentType()
 
 
 @completer

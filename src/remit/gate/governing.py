@@ -31,6 +31,7 @@ from remit.core.intent import (
     IntentSet,
     LintFinding,
     identify,
+    split_id,
 )
 from remit.core.intents.life import DerivedStatus, LifeRecord, Place, derive_status
 from remit.core.python_runtime import prepare_type
@@ -152,7 +153,7 @@ class Rules(Struct, frozen=True):
         """Return the error that closes an intent, or without one the list: a broken file closes its own intent."""
         files = self.written.files if self.written else {}
         for fault in self.errors:
-            has_own = fault.file.startswith((f"{INTENTS_FOLDER}/", PENDING))
+            has_own = fault.file.startswith((f"{INTENTS_FOLDER}/", PENDING)) or fault.code == "DUPLICATE_ID"
             if fault.intent_id == intent_id is not None if has_own else intent_id not in files:
                 return fault
         return None
@@ -311,6 +312,10 @@ def read_rules(workspace: Workspace) -> Rules:
         document = IntentsDocument(findings=(LintFinding("YAML_PARSE_ERROR", "error", lost),))
     else:
         document, files = read_all_intents(folder, workspace)
+    if document is not None and ignore.intents:
+        # A line bars a label: both intents, where two have it.
+        apart = {i.id for i in document.intents if split_id(i.id)[0] in ignore.intents}
+        ignore = replace(ignore, intents=ignore.intents | apart)
     written, life, records = document, dict[str, DerivedStatus](), dict[str, LifeRecord]()
     try:
         records = read_life(workspace)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from remit.cli.completion import complete_intents, complete_sessions
+from remit.cli.completion import INTENT, complete_sessions
 from remit.cli.output import Failure, command_options, emit, governed_gate
 from remit.cli.person_only import PERSON, require_person
 from remit.cli.records.query import find_session
@@ -25,7 +25,7 @@ PLACE_OPTIONS = (
 
 
 @click.command("bind")
-@click.argument("intent_id", required=False, shell_complete=complete_intents)
+@click.argument("intent_id", required=False, type=INTENT)
 @click.option("--only", is_flag=True, help="Agents cannot leave it for another.")
 @command_options
 def bind(

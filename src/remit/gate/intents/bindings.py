@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from remit.core.bounds import REQUEST_BYTES
 from remit.core.call import SessionKey
-from remit.core.intent import INTENT_ID, Intent
+from remit.core.intent import INTENT_ID, Intent, make_slug
 from remit.core.intents.context_block import remove_invisible
 from remit.core.python_runtime import prepare_type
 from remit.core.untrusted_input import sanitise_line
@@ -187,10 +187,6 @@ def find_named_intent(branch: str, intents: list[Intent]) -> Intent | None:
     last = make_slug(branch.rpartition("/")[2])
     named = [intent for intent in intents if len(last) >= MIN_SLUG_CHARS and make_slug(intent.name) == last]
     return named[0] if len(named) == 1 else None
-
-
-def make_slug(text: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:40].rstrip("-")
 
 
 def list_terminals(pid: int) -> tuple[str, ...]:

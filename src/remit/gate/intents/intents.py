@@ -22,6 +22,7 @@ from remit.core.intent import (
     check_transition,
     find_completion_obstacles,
     identify,
+    split_id,
 )
 from remit.core.intents.context_block import RecentChange, render_context_block
 from remit.core.intents.life import LifeRecord
@@ -194,7 +195,7 @@ class Intents:
         if mode == "closing" and to == "IN_PROGRESS" and self.find_file(intent.id) != self.workspace.intents_path:
             from remit.workspace.intents_file.edit import drop_fields
 
-            self.rewrite_file(intent.id, lambda text: drop_fields(text, intent.id, ["status", *changes]))
+            self.rewrite_file(intent.id, lambda text: drop_fields(text, split_id(intent.id)[0], ["status", *changes]))
         else:
             self.change_fields(intent.id, {**changes, "status": to})
         return True
@@ -280,7 +281,7 @@ class Intents:
         from remit.workspace.intents_file.edit import set_fields
 
         now = self.format_now() if self.find_file(intent_id) == self.workspace.intents_path else None
-        self.rewrite_file(intent_id, lambda text: set_fields(text, intent_id, changes, now=now))
+        self.rewrite_file(intent_id, lambda text: set_fields(text, split_id(intent_id)[0], changes, now=now))
         uid = identify(self.get(intent_id))
         if path_exists(pending_folder(self.workspace) / f"{uid}.yaml"):
             put_pending(self.workspace, uid, self.find_file(intent_id))
@@ -531,6 +532,8 @@ class IntentCompletion:
         person confirmed the criteria whose commands may not run. Raises IntentRefused, and the errors in
         RECORDING_ERRORS.
         """
+        active = self.context.state.active_session(session).intent_id or ""
+        intent_id = active if split_id(active)[0] == intent_id else intent_id
         intent = self.require_completable(session, intent_id, vouched=vouched)
         obstacles = run_trusted_criteria(self.context, intent, session.session_id)
         if not obstacles and self.require_completable(session, intent_id, vouched=vouched) != intent:
