@@ -238,7 +238,7 @@ MEANT = [
     (("intent", "set-status", "limits", "IN_PROGRESS"), 0, "INT-003"),
     (("intent", "bind", "limits"), 0, "INT-003"),
     (("log", "--intent", "limits", "--event", "intent_transition"), 0, "INT-003"),
-    (("plan", "check", "limits"), 0, "INT-003"),
+    (("plan", "check", "limits"), 1, "INT-003"),
     (("intent", "reopen", "limits", "--reason", "x"), 2, "only a closed intent"),
     (("intent", "show", "int-00"), 2, "'int-00' fits INT-001 (Names), INT-002 (Docs), INT-003 (Rate limits): say more"),
     (("intent", "show", "INT-00"), 2, "say more of it"),

@@ -119,10 +119,13 @@ def make_slug(text: str) -> str:
 
 
 def match_intents(given: str, intents: Iterable[Intent]) -> list[Intent]:
-    """Return the intents that a person may mean: by id, former id, number or name, else by a part of id or name."""
+    """Return the intents that a person may mean: by id or uid, former id, number or name, else by a part of id or
+    name.
+    """
     known, wanted = tuple(intents), make_slug(given)
     names = [(i, (i.id, *i.formerly), i.id.rpartition("-")[2].lstrip("0"), make_slug(i.name)) for i in known]
-    exact = [i for i in known if i.id == given]
+    uid = split_id(given)[1]
+    exact = [i for i in known if i.id == given or (uid and identify(i) == uid)]
     exact = exact or [i for i, ids, *words in names if given in ids or (wanted and wanted.lstrip("0") in words)]
     if exact or not wanted or is_intent_id(given):
         return exact
