@@ -6,9 +6,11 @@ from typing import Literal, TypeAlias
 
 import pytest
 
+from cli.running import run
 from conftest import run_git
 from gate.driving import Agent, body, governed, records
 from remit.core.intent import Intent, identify
+from remit.core.intents.strictness import RuleSet, hold_stricter
 from remit.gate.gate import Gate
 from remit.gate.intents.mending import renumber_intent
 
@@ -137,3 +139,23 @@ def test_a_line_of_intentignore_bars_both(repository: Path, home: Path) -> None:
     (repository / ".intentignore").write_text("INT-001\n")
     declare(repository, "files", "mine", "theirs")
     assert "INTENT_IGNORED" in str(agent.write("src/a.py", "x\n"))
+
+
+def test_a_binding_follows_its_intent_too(repository: Path, home: Path) -> None:
+    governed(repository)
+    declare(repository, "files", "mine")
+    run(repository, "intent", "bind", "mine")
+    declare(repository, "files", "mine", "theirs")
+    _, new = renumber_intent(Gate.open(repository).intents, "INT-001", "INT-001-mine.yaml")
+    agent = Agent(repository, home)
+    agent.send("SessionStart", source="startup")
+    assert is_allowed(agent.write("src/a.py", "x\n"))
+    assert selected(repository) == new
+
+
+def test_a_doubled_label_hides_no_wider_scope() -> None:
+    narrow = Intent("INT-001", ("src/**",), status="IN_PROGRESS", created_at=TIMES["mine"])
+    wide = Intent(f"INT-001~{UIDS['mine']}", ("**",), status="IN_PROGRESS", uid=UIDS["mine"])
+    held, loosened = hold_stricter(RuleSet("enforce", intents=(narrow,)), RuleSet("enforce", intents=(wide,)))
+    assert held.intents[0].owned_scope == ("src/**",)
+    assert loosened

@@ -11,6 +11,7 @@ from remit.cli.person_only import PERSON, require_person
 from remit.cli.records.query import find_session
 from remit.core.acts import Act
 from remit.core.call import SessionKey
+from remit.core.intent import identify
 from remit.core.untrusted_input import sanitise_line
 from remit.gate.gate import Gate
 from remit.gate.intents.bindings import Binding, BindingKind, Bindings, list_terminals, name_request
@@ -54,7 +55,9 @@ def bind(
         fix = "`remit intent list` shows the open ones"
         raise Failure("INTENT_CLOSED", f"{intent.id} is {intent.status}, or barred by .intentignore", fix=fix)
     place = name_place(gate, session, terminal=terminal, worktree=worktree, branch=branch)
-    binding = Binding(*place, intent_id=intent.id, only=only, at=gate.environment.clock.now())
+    binding = Binding(
+        *place, intent_id=intent.id, only=only, at=gate.environment.clock.now(), intent_uid=identify(intent)
+    )
     Bindings(gate.state).put(binding)
     if place[0] == "session":
         source = f"{HELD} session" if only else "selected"
