@@ -9,12 +9,10 @@ import click
 from click.shell_completion import CompletionItem, get_completion_class
 
 from remit.cli.output import Failure, governed_context, governed_gate, open_index, unavailable_errors
-from remit.core.intent import match_intents
 from remit.core.record import KEY, EventName
 from remit.core.untrusted_input import sanitise_line
 
 Completer: TypeAlias = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
-MAX_CANDIDATES = 5
 MAX_ITEMS = 50  # the newest items of a kind are offered
 
 
@@ -71,13 +69,16 @@ class IntentType(click.ParamType[str]):
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         if ctx is None or not value:
             return value
+        # Imported here: most commands are given no intent.
+        from remit.core.intent import MAX_LISTED_IDS, match_intents
+
         document = None
         with suppress(*unavailable_errors(), Failure, ValueError):
             document = governed_context(Path(ctx.params.get("repo") or "")).rules.document
         found = match_intents(value, document.intents) if document else []
         if len(found) > 1:
-            named = ", ".join(f"{intent.id} ({sanitise_line(intent.title, 40)})" for intent in found[:MAX_CANDIDATES])
-            more = f" and {len(found) - MAX_CANDIDATES} more" if len(found) > MAX_CANDIDATES else ""
+            named = ", ".join(f"{intent.id} ({sanitise_line(intent.title, 40)})" for intent in found[:MAX_LISTED_IDS])
+            more = f" and {len(found) - MAX_LISTED_IDS} more" if len(found) > MAX_LISTED_IDS else ""
             self.fail(f"{value!r} fits {named}{more}: say more of it", param, ctx)
         return found[0].id if found else value
 

@@ -4,9 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from remit.core.diff.contents import sha256
-from remit.core.intent import UID_MARK
 from remit.core.python_runtime import LazyProperty
-from remit.core.record import KEY
+from remit.core.record import KEY, UID_MARK
 from remit.ledger.index.index import Index
 
 UNSURE_MARK = "?"
