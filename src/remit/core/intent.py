@@ -10,7 +10,6 @@ from msgspec.structs import replace
 
 from remit.core.diff.contents import sha256
 from remit.core.python_runtime import LazyProperty
-from remit.core.record import UID_MARK
 from remit.core.redaction import redact
 from remit.core.scope.path_patterns import Scope, find_literal_prefix
 from remit.core.untrusted_input import sanitise_line
@@ -92,6 +91,10 @@ def identify(intent: Intent) -> str:
     """Return the hidden name that tells two intents of one label apart."""
     key = f"{intent.id}\0{intent.created_at}" if intent.created_at else intent.id
     return intent.uid or sha256(key.encode("utf-8", "surrogatepass"))[:UID_CHARS]
+
+
+UID_MARK = "~"
+"""Character between label and uid, where two intents have the label: `INT-003~7f3a21c0`."""
 
 
 def tell_apart(intents: Sequence[Intent]) -> tuple[Intent, ...]:

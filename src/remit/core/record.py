@@ -193,10 +193,6 @@ class Body(RecordPart, frozen=True):
     """The hidden name of the intent, which tells two of one label apart."""
 
 
-UID_MARK = "~"
-"""Character between label and uid of an intent, where two have the label: `INT-003~7f3a21c0`."""
-
-
 class Record(Struct, frozen=True):
     """An event. `id` is a UUID v7, `timestamp` is UTC with microseconds and `Z`."""
 

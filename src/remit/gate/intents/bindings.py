@@ -12,10 +12,9 @@ from msgspec.structs import replace
 
 from remit.core.bounds import REQUEST_BYTES
 from remit.core.call import SessionKey
-from remit.core.intent import INTENT_ID, Intent, key_by_uid, make_slug
+from remit.core.intent import INTENT_ID, UID_MARK, Intent, key_by_uid, make_slug
 from remit.core.intents.context_block import remove_invisible
 from remit.core.python_runtime import prepare_type
-from remit.core.record import UID_MARK
 from remit.core.untrusted_input import sanitise_line
 from remit.gate.context import WorkspaceContext
 from remit.gate.governing import Rules

@@ -13,9 +13,8 @@ from msgspec import Struct
 from remit.core.call import CallClass, Effect, Outcome, SessionKey, ToolCall
 from remit.core.decision import DeniedPath, ErrorType, Finding, Grant, ProjectGrant
 from remit.core.diff.contents import ContentVersion
-from remit.core.intent import Intent, is_same_intent, split_id
+from remit.core.intent import UID_MARK, Intent, is_same_intent, split_id
 from remit.core.python_runtime import prepare_type
-from remit.core.record import UID_MARK
 from remit.core.untrusted_input import escape_surrogates, quote_path
 from remit.gate.state.database import StateDatabase
 from remit.workspace.observe.observation import Change, Observation, versions_by_path

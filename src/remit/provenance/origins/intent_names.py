@@ -5,11 +5,18 @@ from typing import Any
 
 from remit.core.diff.contents import sha256
 from remit.core.python_runtime import LazyProperty
-from remit.core.record import KEY, UID_MARK
+from remit.core.record import KEY
 from remit.ledger.index.index import Index
 
 UNSURE_MARK = "?"
 """Character behind a label that two intents had, where a record does not say which one is meant."""
+
+
+def make_distinct_id(label: str, uid: str) -> str:
+    # Imported here: few labels are shared, and a blame needs no intents.
+    from remit.core.intent import UID_MARK
+
+    return f"{label}{UID_MARK}{uid}"
 
 
 class IntentNames:
@@ -51,12 +58,12 @@ class IntentNames:
         """Return a name that no other intent has or had, for what leaves this clone."""
         name, uid = self.find_name(body), body.get("intent_uid")
         shared = self.uids.get(name or "", set[str]()) - self.renumbered.keys()
-        return f"{name}{UID_MARK}{uid}" if uid is not None and len(shared | {uid}) > 1 else name
+        return make_distinct_id(name or "", str(uid)) if uid is not None and len(shared | {uid}) > 1 else name
 
     def list_candidates(self, body: Mapping[str, Any]) -> tuple[str, ...]:
         """Return the intents that a record without a uid may mean; empty where there is no doubt."""
         label = body.get("intent_id")
         uids = self.uids.get(str(label), set[str]()) if label and body.get("intent_uid") is None else set[str]()
-        return (
-            tuple(self.renumbered.get(uid, f"{label}{UID_MARK}{uid}") for uid in sorted(uids)) if len(uids) > 1 else ()
-        )
+        if len(uids) < 2:
+            return ()
+        return tuple(self.renumbered.get(uid) or make_distinct_id(str(label), uid) for uid in sorted(uids))
