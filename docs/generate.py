@@ -293,7 +293,7 @@ EVENT_WORDS = {
     "intent_cleared": "and from here on no longer",
     "intent_renumbered": "one of two intents with an id got a new one: `uid`, `from`, `to`, `by`",
     "intent_reopened": "a person revoked the end of an intent: `cancels` (the record of it), `from`, `reason`, `by`",
-    "intent_transition": "an intent's status changed: `from`, `to`, `by`, `notes`",
+    "intent_transition": "an intent's status changed: `from`, `to`, `by`, `notes`; `life` (where and at which commit)",
     "intent_changed": "the intents file has a new content: its SHA-256",
     "session_start": "a conversation began, was resumed, or lost its context",
     "session_end": "a conversation ended",

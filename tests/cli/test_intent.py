@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.running import data, run, run_on_terminal
+from cli.running import data, remit, run, run_on_terminal
 from gate.driving import INTENTS, Agent, body, governed, records
 
 
@@ -227,3 +227,35 @@ def test_what_an_intent_needs_is_said_at_its_selection_and_its_end(agent: Agent)
     done = run(agent.cwd, "intent", "complete", "INT-003", "--notes", "looked")
     assert (done.returncode, said in done.stderr) == (0, True)
     assert data(agent.cwd, "intent", "edit", "INT-002", "--needs", "")["dependencies"] == []
+
+
+MEANT = [
+    (("intent", "show", "limits"), 0, "INT-003"),
+    (("intent", "show", "3"), 0, "INT-003"),
+    (("intent", "show", "Rate limits"), 0, "INT-003"),
+    (("intent", "history", "limits"), 0, "v1 "),
+    (("intent", "edit", "limits", "--needs", "doc"), 0, "INT-003"),
+    (("intent", "set-status", "limits", "IN_PROGRESS"), 0, "INT-003"),
+    (("intent", "bind", "limits"), 0, "INT-003"),
+    (("log", "--intent", "limits", "--event", "intent_transition"), 0, "INT-003"),
+    (("plan", "check", "limits"), 1, "INT-003"),
+    (("intent", "reopen", "limits", "--reason", "x"), 2, "only a closed intent"),
+    (("intent", "show", "int-00"), 2, "'int-00' fits INT-001 (Names), INT-002 (Docs), INT-003 (Rate limits): say more"),
+    (("intent", "show", "INT-00"), 2, "say more of it"),
+    (("intent", "show", "nothing"), 2, "there is no intent 'nothing' (known: INT-001, INT-002, INT-003)"),
+    (("intent", "show", "INT-0099"), 2, "there is no intent 'INT-0099'"),
+]
+
+
+def test_a_person_says_a_part_of_number_or_name(agent: Agent) -> None:
+    remit(agent.cwd, "intent", "new", "Rate limits", "--scope", "lib/**")
+    for words, code, said in MEANT:
+        done = run(agent.cwd, *words)
+        assert (done.returncode, said in done.stdout + done.stderr) == (code, True), (words, done.stdout, done.stderr)
+
+
+def test_an_agent_says_an_id_in_full(agent: Agent) -> None:
+    for given in ("docs", "2"):
+        assert "Did you mean INT-002?" in str(agent.select(given))
+    assert "Did you mean INT-002?" in str(agent.ask("Bash", command="remit intent select docs"))
+    assert "Did you mean" not in str(agent.select("INT-999"))

@@ -59,6 +59,36 @@ def complete_intents(repo: Path) -> Iterable[tuple[str, str]]:
     return [(intent.id, intent.name) for intent in document.intents] if document else []
 
 
+class IntentType(click.ParamType[str]):
+    """An id of an intent, or a part of its number or name that no other has. The command itself says what is wrong with
+    an id, and with words that fit no intent.
+    """
+
+    name = "id"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if ctx is None or not value:
+            return value
+        # Imported here: most commands are given no intent.
+        from remit.core.intent import MAX_LISTED_IDS, match_intents
+
+        document = None
+        with suppress(*unavailable_errors(), Failure, ValueError):
+            document = governed_context(Path(ctx.params.get("repo") or "")).rules.document
+        found = match_intents(value, document.intents) if document else []
+        if len(found) > 1:
+            named = ", ".join(f"{intent.id} ({sanitise_line(intent.title, 40)})" for intent in found[:MAX_LISTED_IDS])
+            more = f" and {len(found) - MAX_LISTED_IDS} more" if len(found) > MAX_LISTED_IDS else ""
+            self.fail(f"{value!r} fits {named}{more}: say more of it", param, ctx)
+        return found[0].id if found else value
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        return complete_intents(ctx, param, incomplete)
+
+
+INTENT = IntentType()
+
+
 @completer
 def complete_sessions(repo: Path) -> Iterable[tuple[str, str]]:
     return [(key.session_id, "") for key in governed_context(repo).state.list_recent_sessions(MAX_ITEMS)]

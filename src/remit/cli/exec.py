@@ -9,7 +9,7 @@ from uuid import uuid4
 import click
 from msgspec.structs import replace
 
-from remit.cli.completion import complete_intents, complete_sessions
+from remit.cli.completion import INTENT, complete_sessions
 from remit.cli.output import REFUSED, UNAVAILABLE, Failure, governed_gate, repo_option, reports_failures, say
 from remit.core.acts import Act
 from remit.core.call import SessionKey, ToolCall, hash_arguments
@@ -41,7 +41,7 @@ EXEC_AGENT = "remit-exec"  # the agent name of a command outside an agent's sess
 
 @click.command("exec", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
-@click.option("--intent", "intent_id", metavar="ID", help="Under this intent.", shell_complete=complete_intents)
+@click.option("--intent", "intent_id", metavar="ID", help="Under this intent.", type=INTENT)
 @click.option(
     "--session", "session_id", metavar="ID", help="As this session, under its intent.", shell_complete=complete_sessions
 )

@@ -70,6 +70,8 @@ repo_option = click.option(
     type=click.Path(path_type=Path, file_okay=False),
     default=Path(),
     show_default="the current folder",
+    # Ids of intents are looked up there.
+    is_eager=True,
     help="Work in this repository.",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="One JSON document on standard output.")

@@ -6,7 +6,7 @@ from typing import BinaryIO
 import click
 from msgspec import json
 
-from remit.cli.completion import complete_intents
+from remit.cli.completion import INTENT
 from remit.cli.output import REFUSED, Failure, command_options, emit, encode_json, governed_gate, say, write_content
 from remit.cli.person_only import PERSON, require_person
 from remit.core.acts import Act
@@ -39,9 +39,7 @@ def patch() -> None:
 @patch.command()
 @click.argument("base")
 @click.argument("to", default="HEAD")
-@click.option(
-    "--intent", "intent_id", default="", metavar="ID", help="Whose work it is.", shell_complete=complete_intents
-)
+@click.option("--intent", "intent_id", default="", metavar="ID", help="Whose work it is.", type=INTENT)
 @click.option("--attempt", default=0, metavar="N", help="Which attempt at it.")
 @click.option("--diff", is_flag=True, help="Print git's unified diff, without the hashes.")
 @command_options
@@ -75,7 +73,7 @@ def check(file: BinaryIO, repo: Path, as_json: bool) -> None:
 
 @patch.command()
 @patch_argument
-@click.option("--intent", "intent_id", metavar="ID", help="Work under this intent.", shell_complete=complete_intents)
+@click.option("--intent", "intent_id", metavar="ID", help="Work under this intent.", type=INTENT)
 @command_options
 def apply(file: BinaryIO, intent_id: str | None, repo: Path, as_json: bool) -> None:
     """Apply the patch in FILE (`-`: standard input): all files or none, as one recorded call under an intent."""

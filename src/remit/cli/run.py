@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 
+from remit.cli.completion import INTENT
 from remit.cli.output import INTERRUPT, Failure, repo_option, reports_failures, say
 from remit.cli.terminal.arguments import NEWEST_RUN, RunArguments
 from remit.core.clock import Clock
@@ -21,7 +22,9 @@ EXPORT_FORMS = ("md", "jsonl", "roo")
 
 @click.command("run")
 @click.argument("task", required=False)
-@click.option("--intent", "intent_id", metavar="ID", help="Select this intent first; else the agent selects one.")
+@click.option(
+    "--intent", "intent_id", type=INTENT, metavar="ID", help="Select this intent first; else the agent selects one."
+)
 @click.option("--model", metavar="PROVIDER:NAME", help="The model; else REMIT_MODEL, else `[run] model`.")
 @click.option("--mode", "mode", metavar="SLUG", help="The mode to begin in: code, architect, ask, debug, …")
 @click.option(

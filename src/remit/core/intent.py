@@ -1,11 +1,12 @@
 """Intents: units of work with scope, constraints and definition of done (contracts §3); their lookup and life cycle."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from typing import Any, Literal, TypeAlias, cast, get_args
 
 from msgspec import Struct, json
+from msgspec.structs import replace
 
 from remit.core.diff.contents import sha256
 from remit.core.python_runtime import LazyProperty
@@ -94,6 +95,59 @@ def identify(intent: Intent) -> str:
     return intent.uid or sha256(key.encode("utf-8", "surrogatepass"))[:UID_CHARS]
 
 
+UID_MARK = "~"
+"""Character between label and uid, where two intents have the label: `INT-003~7f3a21c0`."""
+
+
+def tell_apart(intents: Sequence[Intent]) -> tuple[Intent, ...]:
+    """Return intents of one label with their uids in their ids; none where even those are the same."""
+    uids = [identify(intent) for intent in intents]
+    if len(set(uids)) < len(uids):
+        return ()
+    return tuple(replace(i, id=f"{i.id}{UID_MARK}{uid}", uid=uid) for i, uid in zip(intents, uids, strict=True))
+
+
+def split_id(intent_id: str) -> tuple[str, str]:
+    """Return the label of an id and, where it is told apart, the uid."""
+    label, _, uid = intent_id.partition(UID_MARK)
+    return label, uid
+
+
+SLUG_CHARS = 40
+
+
+def make_slug(text: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:SLUG_CHARS].rstrip("-")
+
+
+def match_intents(given: str, intents: Iterable[Intent]) -> list[Intent]:
+    """Return the intents that a person may mean: by id or uid, former id, number or name, else by a part of id or
+    name.
+    """
+    known, wanted = tuple(intents), make_slug(given)
+    names = [(i, (i.id, *i.formerly), i.id.rpartition("-")[2].lstrip("0"), make_slug(i.name)) for i in known]
+    uid = split_id(given)[1]
+    exact = [i for i in known if i.id == given or (uid and identify(i) == uid)]
+    exact = exact or [i for i, ids, *words in names if given in ids or (wanted and wanted.lstrip("0") in words)]
+    if exact or not wanted or is_intent_id(given):
+        return exact
+    return [i for i, ids, _, slug in names if wanted in ids[0].lower() or wanted in slug]
+
+
+def key_by_uid(intents: Iterable[Intent]) -> dict[str, Intent]:
+    """Return intents by uid; a uid that several have, as a file may say anything, is none of theirs."""
+    found: dict[str, list[Intent]] = {}
+    for intent in intents:
+        found.setdefault(identify(intent), []).append(intent)
+    return {uid if len(own) == 1 else f"{uid} {i.id}": i for uid, own in found.items() for i in own}
+
+
+def is_same_intent(old: Intent, new: Intent) -> bool:
+    """Return whether two versions are of one intent: a time that a person wrote by hand makes no other one of it."""
+    same = identify(old) == identify(new)
+    return same or replace(old, uid=new.uid, created_at=new.created_at, updated_at=new.updated_at) == new
+
+
 Severity: TypeAlias = Literal["error", "warning"]
 LintCode: TypeAlias = Literal[
     "YAML_PARSE_ERROR", "CONFLICT_MARKERS", "MISSING_ACTIVE_INTENTS", "INVALID_ID_FORMAT", "DUPLICATE_ID",
@@ -170,7 +224,9 @@ class IntentSet:
     def __init__(self, intents: Iterable[Intent] = ()) -> None:
         self.intents = tuple(intents)
         self.ids = {intent.id: intent for intent in self.intents}
-        self.selectable_ids = tuple(i.id for i in self.intents if i.status in SELECTABLE_STATUSES)
+        self.selectable_ids = tuple(
+            i.id for i in self.intents if i.status in SELECTABLE_STATUSES and UID_MARK not in i.id
+        )
 
     @LazyProperty
     def by_folder(self) -> dict[str, list[Intent]]:
@@ -229,7 +285,7 @@ def find_unfinished_dependencies(intent: Intent, intents: Iterable[Intent]) -> t
     return tuple(name for name in intent.dependencies if name not in finished)
 
 
-UNRECORDED_FIELDS = frozenset({"id", "created_at", "updated_at"})
+UNRECORDED_FIELDS = frozenset({"id", "uid", "created_at", "updated_at"})
 MAX_VALUE_CHARS = 500
 MAX_VALUE_ITEMS = 50
 

@@ -9,13 +9,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from msgspec import UNSET, Struct, json
+from msgspec import Struct, json
 from msgspec.structs import replace
 
 from remit.core.call import SessionKey, ToolCall
 from remit.core.decision import Decision, Grant, Mode, Violation
 from remit.core.diff.contents import ContentVersion, hash_git_blob, sha256
-from remit.core.intent import Intent, describe_intent_change, identify
+from remit.core.intent import Intent, describe_intent_change, identify, key_by_uid, split_id
 from remit.core.python_runtime import LazyProperty, prepare_type
 from remit.core.record import Body, Record
 from remit.core.redaction import is_secret_file
@@ -243,15 +243,17 @@ class WorkspaceContext:
         if document is None or not document.sha256 or document.sha256 == state.read_fact("intents_sha256"):
             return
         recorded = json.decode(state.read_fact("intents") or "[]", type=prepare_type(tuple[Intent, ...]))
-        old, new = ({i.id: i for i in intents} for intents in (recorded, document.intents))
+        old, new = map(key_by_uid, (recorded, document.intents))
+        state.follow_intents(old, new)
         records, versions = list[Record](), list[str]()
-        for intent_id in dict.fromkeys((*new, *old)):
-            before, after = old.get(intent_id), new.get(intent_id)
-            if before != after:
-                version = document.find_version(intent_id)
+        for name in dict.fromkeys((*new, *old)):
+            before, after = old.get(name), new.get(name)
+            intent = after or before
+            if intent is not None and (before is None or replace(before, id=intent.id, uid=intent.uid) != after):
+                version = document.find_version(intent.id)
                 detail = {"content_sha256": version, "by": by, **describe_intent_change(before, after)}
-                uid = identify(intent) if (intent := after or before) else UNSET
-                body = Body(event="intent_changed", intent_id=intent_id, intent_uid=uid, session_id=None, detail=detail)
+                names = (split_id(intent.id)[0], identify(intent))
+                body = Body("intent_changed", intent_id=names[0], intent_uid=names[1], session_id=None, detail=detail)
                 records.append(self.recorder.make_record(body))
                 versions.append(version)
         # A process that died before it stored this has recorded it.

@@ -31,11 +31,13 @@ from remit.core.intent import (
     IntentSet,
     LintFinding,
     identify,
+    split_id,
 )
 from remit.core.intents.life import DerivedStatus, LifeRecord, Place, derive_status
 from remit.core.python_runtime import prepare_type
 from remit.core.scope.path_patterns import InvalidPath
 from remit.core.untrusted_input import sanitise_line
+from remit.ledger.log_files import LedgerError
 from remit.policy.commands import analyse
 from remit.policy.decide import classify
 from remit.workspace.git.command import Git, GitError
@@ -90,8 +92,9 @@ VERSIONS_FOLDER = "versions"  # folder of all contents that the intents file eve
 INTENTS_CACHE, FILES_CACHE = "intents-cache", "intent-files-cache"
 PENDING = "pending/"  # begin of the names of intents that only another worktree has as files
 PENDING_DAYS = 30
-ORIGIN_SUFFIX = ".origin"  # of the file that names the worktree, and the file there, that declared such an intent
 LIFE_FILE = "life.json"  # file of the newest transition of each intent, by uid: the ledger has them all
+LOST_FILE = "life.lost"  # file that tells of a lost LIFE_FILE: with its damaged content, or empty
+ORIGIN_SUFFIX = ".origin"  # of the file that names the worktree, and the file there, that declared such an intent
 ACCEPTED_FILE, ACCEPTED_BYTES = "accepted", 1 << 15
 """File of the digests of accepted rules, beside the copies."""
 GOVERNING_FILES = (LIST_FILE, "remit.toml", ".intentignore")
@@ -151,7 +154,7 @@ class Rules(Struct, frozen=True):
         """Return the error that closes an intent, or without one the list: a broken file closes its own intent."""
         files = self.written.files if self.written else {}
         for fault in self.errors:
-            has_own = fault.file.startswith((f"{INTENTS_FOLDER}/", PENDING))
+            has_own = fault.file.startswith((f"{INTENTS_FOLDER}/", PENDING)) or fault.code == "DUPLICATE_ID"
             if fault.intent_id == intent_id is not None if has_own else intent_id not in files:
                 return fault
         return None
@@ -181,8 +184,7 @@ def source_folder(workspace: Workspace) -> Path:
 
 @lru_cache(MAX_CACHED)
 def copies_folder(workspace: Workspace) -> Path:
-    folder = workspace.state / COPIES_FOLDER
-    return folder / sha256(os.fsencode(workspace.root))[:16] if workspace.is_nested else folder
+    return workspace.find_own_state(COPIES_FOLDER)
 
 
 def save_copies(workspace: Workspace) -> None:
@@ -311,8 +313,16 @@ def read_rules(workspace: Workspace) -> Rules:
         document = IntentsDocument(findings=(LintFinding("YAML_PARSE_ERROR", "error", lost),))
     else:
         document, files = read_all_intents(folder, workspace)
-    written, life = document, dict[str, DerivedStatus]()
-    if document is not None and (records := read_life(workspace)):
+    if document is not None and ignore.intents:
+        # A line bars a label: both intents, where two have it.
+        apart = {i.id for i in document.intents if split_id(i.id)[0] in ignore.intents}
+        ignore = replace(ignore, intents=ignore.intents | apart)
+    written, life, records = document, dict[str, DerivedStatus](), dict[str, LifeRecord]()
+    try:
+        records = read_life(workspace)
+    except (OSError, LedgerError) as failure:
+        errors.append(f"what became of the intents is not known ({failure}); see `remit ledger verify`")
+    if document is not None and records:
         life = derive_life(workspace, document, records)
         document = replace(document, intents=tuple(apply_life(intent, life[intent.id]) for intent in document.intents))
 
@@ -384,8 +394,7 @@ def life_path(workspace: Workspace) -> Path:
 @lru_cache(MAX_CACHED)
 def pending_folder(workspace: Workspace) -> Path:
     """Return the folder that all worktrees of a clone share: lives, and copies of declared intents by uid."""
-    folder = workspace.state / "intents"
-    return folder / copies_folder(workspace).name if workspace.is_nested else folder
+    return workspace.find_own_state("intents")
 
 
 def read_pending(workspace: Workspace, own: Iterable[IntentFile]) -> list[IntentFile]:
@@ -454,22 +463,77 @@ def forget_committed(workspace: Workspace) -> None:
 
 
 def read_life(workspace: Workspace) -> dict[str, LifeRecord]:
-    """Return the newest record of each intent, by uid; empty where none is, or none can be read."""
-    try:
-        return msgspec.json.decode(life_path(workspace).read_bytes(), type=prepare_type(dict[str, LifeRecord]))
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError):
-        return {}
+    """Return the newest record of each intent, by uid; a file that is missing or damaged is made anew.
+
+    Raises OSError, LedgerError where the ledger cannot be asked.
+    """
+    path = life_path(workspace)
+    if (known := decode_lives(path)) is not None:
+        return known
+    found = collect_lives(workspace)
+    if workspace.is_governed:
+        with suppress(OSError):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with hold_lock(path.with_suffix(".lock")):
+                if decode_lives(path) is None:
+                    note_loss(workspace, path, was_missed=bool(found))
+                    write_lives(workspace, found)
+    return found
 
 
 def put_life_record(workspace: Workspace, uid: str, record: LifeRecord | None) -> None:
-    """Store the newest record of an intent; None forgets it. Raises FileLocked, OSError."""
+    """Store the newest record of an intent; None forgets it. Raises FileLocked, OSError, LedgerError."""
     path = life_path(workspace)
     path.parent.mkdir(parents=True, exist_ok=True)
     with hold_lock(path.with_suffix(".lock")):
-        records = read_life(workspace)
+        known = decode_lives(path)
+        records = collect_lives(workspace) if known is None else known
         records.pop(uid, None)
-        records |= {uid: record} if record else {}
-        write_below(workspace.common_dir or workspace.root, path, msgspec.json.encode(records), 0o600)
+        write_lives(workspace, records | ({uid: record} if record else {}))
+
+
+def mend_lives(workspace: Workspace) -> None:
+    """Let the file say what the ledger does. Raises FileLocked, OSError, LedgerError."""
+    path = life_path(workspace)
+    with hold_lock(path.with_suffix(".lock")):
+        write_lives(workspace, (decode_lives(path) or {}) | collect_lives(workspace))
+
+
+def decode_lives(path: Path) -> dict[str, LifeRecord] | None:
+    """Return what the file holds; None for one that is missing or damaged."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=prepare_type(dict[str, LifeRecord]))
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+def write_lives(workspace: Workspace, records: Mapping[str, LifeRecord]) -> None:
+    path, content = life_path(workspace), msgspec.json.encode(records)
+    write_below(workspace.common_dir or workspace.root, path, content, 0o600)
+
+
+def note_loss(workspace: Workspace, path: Path, *, was_missed: bool) -> None:
+    """Keep the damaged file, or the sign that it was missing, for `remit doctor`. Raises OSError."""
+    if path_exists(path):
+        path.replace(path.with_name(LOST_FILE))
+    elif was_missed:
+        write_below(workspace.common_dir or workspace.root, path.with_name(LOST_FILE), b"", 0o600)
+
+
+def collect_lives(workspace: Workspace) -> dict[str, LifeRecord]:
+    """Return the newest record of each intent, from the ledger of this clone. Raises OSError, LedgerError."""
+    if not is_folder(workspace.log_folder):
+        return {}
+    # Imported here: the file is there for nearly every call.
+    from remit.ledger.index.lives import read_lives
+
+    nested, own = workspace.governed_nested_roots, str(workspace.root)
+
+    def belongs_here(worktree: str) -> bool:
+        # Nested workspaces share the ledger, not lives.
+        return worktree == own if workspace.is_nested else os.fsencode(worktree) not in nested
+
+    return read_lives(workspace.state, workspace.log_folder, belongs_here)
 
 
 def derive_life(

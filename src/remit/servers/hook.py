@@ -362,6 +362,8 @@ def find_remit_words(gate: Gate, call: ToolCall) -> tuple[str, ...] | None:
 def perform_command(gate: Gate, call: ToolCall, words: tuple[str, ...], frame: HookFrame) -> Answer | None:
     """Perform the command for the hook's session; None for an unknown command."""
     lessons = LessonsWriter(gate)
+    # The session's intent may have another label by now.
+    gate.notice_rules(gate.rules)
     match words:
         case ("intent", "clear"):
             gate.intents.clear(call.session, call.agent)

@@ -26,7 +26,7 @@ from remit.core.machine_paths import KEY_PATH, STATE_FOLDER
 from remit.core.tree_head import InvalidPublicKey
 from remit.core.untrusted_input import as_object, sanitise_line
 from remit.gate.gate import Gate
-from remit.gate.governing import load_rules
+from remit.gate.governing import LOST_FILE, collect_lives, life_path, load_rules, read_life
 from remit.gate.intents.nested_rules import describe_nested_rules
 from remit.gate.log_sharing.check_logs import check_ledger, find_tracked_log_faults
 from remit.gate.scope_exempt_files import find_tracked_matches
@@ -274,7 +274,8 @@ def check_daemon(home: Path) -> Result:
 def check_repository(gate: Gate) -> list[DoctorCheck]:
     return [
         *(*check_mode(gate), *check_log_end(gate), *check_chain(gate), *check_spool(gate), *check_state(gate)),
-        *(*check_trust(gate), *check_generated(gate), *check_nested_rules(gate), *check_tracked_logs(gate)),
+        *(*check_lives(gate), *check_trust(gate), *check_generated(gate), *check_nested_rules(gate)),
+        *check_tracked_logs(gate),
         *(*check_watching(gate), *check_coverage(gate), *check_calls(gate)),
     ]
 
@@ -329,6 +330,21 @@ def check_spool(gate: Gate) -> Result:
 def check_state(gate: Gate) -> Result:
     gate.state.list_recent_sessions(1)
     return "ok", "state.db can be used"
+
+
+@check("lives", VERIFY)
+def check_lives(gate: Gate) -> Result:
+    path = life_path(gate.workspace)
+    known, found = read_life(gate.workspace), collect_lives(gate.workspace)
+    if older := [record.intent_id for uid, record in found.items() if known.get(uid) != record]:
+        text = f"{path.name} does not say what the ledger does about {sanitise_line(', '.join(older), 200)}"
+        return "fail", text, FIX
+    lost = path.with_name(LOST_FILE)
+    if not lost.exists():
+        return "ok", f"what became of {len(known)} intents is known"
+    how = "damaged" if lost.stat().st_size else "missing or empty"
+    shown = display_path(lost, gate.environment.home)
+    return "warn", f"the intents' {path.name} was {how}; it was made anew from the ledger", f"rm {shlex.quote(shown)}"
 
 
 @check("trust")

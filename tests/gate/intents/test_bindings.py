@@ -10,8 +10,9 @@ from msgspec.structs import replace
 from cli.running import MAIN, run, run_on_terminal
 from gate.driving import INTENTS, Agent, allowed, body, governed, machine, records, refusal
 from remit.core.call import SessionKey
+from remit.core.intent import make_slug
 from remit.gate.gate import Gate
-from remit.gate.intents.bindings import Binding, BindingKind, Bindings, find_named_intent, list_terminals, make_slug
+from remit.gate.intents.bindings import Binding, BindingKind, Bindings, find_named_intent, list_terminals
 from remit.gate.intents.person_edits import PERSON
 from remit.servers.hook import HookFrame, answer
 from remit.tools.agent_tool import Caller

@@ -7,8 +7,12 @@ import pytest
 from conftest import run_git
 from gate.driving import Agent, governed, records
 from remit.core.call import SessionKey
+from remit.core.intent import Status
 from remit.gate.gate import Gate
+from remit.gate.governing import LOST_FILE, decode_lives, life_path, mend_lives, read_life
 from remit.gate.intents.intents import IntentCompletion
+from remit.gate.intents.mending import reopen_intent
+from remit.wiring.doctor_checks import check_lives
 
 INTENTS = """\
 active_intents:
@@ -114,3 +118,41 @@ def test_what_is_done_elsewhere_is_no_finished_dependency_here(repository: Path,
     there.set_status("INT-001", "DONE", by="person")
     selected = Gate.open(repository).intents.select(SessionKey("s"), "claude-code", "INT-002")
     assert selected.warnings == ("INT-002 depends on INT-001, which is not DONE.",)
+
+
+@pytest.mark.parametrize("content", [None, b"", b"[" * 5_000], ids=["missing", "empty", "damaged"])
+def test_lives_are_made_anew_from_the_ledger(repository: Path, home: Path, content: bytes | None) -> None:
+    governed(repository, intents=INTENTS)
+    config = repository / ".orchestration" / "remit.toml"
+    config.write_text(config.read_text() + '\n[intents]\nwrite_back = "never"\n')
+    gate = Gate.open(repository)
+    ends: dict[str, Status] = {"INT-001": "DONE", "INT-002": "BLOCKED"}
+    for intent_id, end in ends.items():
+        gate.intents.set_status(intent_id, "IN_PROGRESS", by="person")
+        gate.intents.set_status(intent_id, end, by="person", reason="waits for the key")
+    reopen_intent(gate.intents, "INT-001", "too early")
+    gate.intents.set_status("INT-001", "DONE", by="person")
+    before, path = gate.rules.life, life_path(gate.workspace)
+    records = read_life(gate.workspace)
+    if content is None:
+        path.unlink()
+    else:
+        path.write_bytes(content)
+    assert "INT-001 is DONE" in str(Agent(repository, home).select())
+    assert Gate.open(repository).rules.life == before
+    assert decode_lives(path) == records
+    assert path.with_name(LOST_FILE).read_bytes() == (content or b"")
+    [told] = check_lives(Gate.open(repository))
+    assert (told.level, "was damaged" in told.message) == ("warn", bool(content))
+
+
+def test_a_life_that_the_ledger_contradicts_is_found_and_mended(repository: Path) -> None:
+    governed(repository, intents=INTENTS)
+    gate = Gate.open(repository)
+    gate.intents.set_status("INT-002", "IN_PROGRESS", by="person")
+    life_path(gate.workspace).write_text("{}")
+    [told] = check_lives(Gate.open(repository))
+    assert (told.level, told.fix) == ("fail", "remit doctor --fix")
+    mend_lives(gate.workspace)
+    assert [check.level for check in check_lives(Gate.open(repository))] == ["ok"]
+    assert status(repository, "INT-002") == "IN_PROGRESS"

@@ -26,7 +26,7 @@ from remit.gate.accepted_rules.adoption import (
 )
 from remit.gate.agent_permissions import describe_rules
 from remit.gate.gate import Gate
-from remit.gate.governing import load_rules, update_marker
+from remit.gate.governing import load_rules, mend_lives, update_marker
 from remit.ledger.log_files import LedgerError
 from remit.servers.console_status import read_console_status
 from remit.servers.environment import read_environment
@@ -160,7 +160,7 @@ def check_console(home: Path) -> DoctorCheck:
 
 
 def repair(gate: Gate, user: SettingsPlace, manifest: Manifest, agents: list[DetectedAgent]) -> list[str]:
-    """Repair the wiring, the mode's marker and the spool; return the repaired items."""
+    """Repair the wiring, the mode's marker, the lives of intents and the spool; return the repaired items."""
     repaired: list[str] = []
     home = user.home
     if manifest.files:
@@ -178,6 +178,9 @@ def repair(gate: Gate, user: SettingsPlace, manifest: Manifest, agents: list[Det
         if doctor_checks.check_mode(gate)[0].fix == FIX:
             update_marker(gate.workspace, load_rules(gate.workspace).mode)
             repaired.append("the marker of the mode")
+        if doctor_checks.check_lives(gate)[0].fix == FIX:
+            mend_lives(gate.workspace)
+            repaired.append("the lives of intents")
         if count := gate.recorder.take_spooled():
             repaired.append(f"{count} records that waited")
     return repaired

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from remit.cli.ask_daemon import UNKNOWN_COLUMNS
 from remit.cli.blame.arguments import BlameArguments, BlameUsageError, option_name, parse_arguments
-from remit.cli.completion import complete_files, complete_intents
+from remit.cli.completion import INTENT, complete_files
 from remit.cli.output import (
     Failure,
     command_options,
@@ -110,7 +110,7 @@ class GitStyleCommand(click.Command):
     "intent_id",
     metavar="ID",
     help="Only lines that were written under this intent.",
-    shell_complete=complete_intents,
+    type=INTENT,
 )
 @click.option(
     "--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Colour each intent's lines."

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from msgspec import to_builtins
 
-from remit.cli.completion import complete_files, complete_intents
+from remit.cli.completion import INTENT, complete_files
 from remit.cli.output import Failure, emit_view, governed_context, open_index, path_in_workspace, view_command_options
 from remit.core.untrusted_input import sanitise_line
 from remit.ledger.index.index import Filters, Index
@@ -37,9 +37,7 @@ MAX_NAMED_FILES = 5
 @click.option("--range", "commits", metavar="RANGE", help="Also the coverage of these commits, such as main..HEAD.")
 @click.option("--agent", metavar="NAME", help="Only changes of this agent, such as claude-code.")
 @click.option("--model", metavar="NAME", help="Only changes by this model.")
-@click.option(
-    "--intent", "intent_id", metavar="ID", help="Only changes under this intent.", shell_complete=complete_intents
-)
+@click.option("--intent", "intent_id", metavar="ID", help="Only changes under this intent.", type=INTENT)
 @view_command_options
 def stats(
     paths: tuple[str, ...],

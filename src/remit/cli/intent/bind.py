@@ -5,12 +5,13 @@ from pathlib import Path
 
 import click
 
-from remit.cli.completion import complete_intents, complete_sessions
+from remit.cli.completion import INTENT, complete_sessions
 from remit.cli.output import Failure, command_options, emit, governed_gate
 from remit.cli.person_only import PERSON, require_person
 from remit.cli.records.query import find_session
 from remit.core.acts import Act
 from remit.core.call import SessionKey
+from remit.core.intent import identify
 from remit.core.untrusted_input import sanitise_line
 from remit.gate.gate import Gate
 from remit.gate.intents.bindings import Binding, BindingKind, Bindings, list_terminals, name_request
@@ -25,7 +26,7 @@ PLACE_OPTIONS = (
 
 
 @click.command("bind")
-@click.argument("intent_id", required=False, shell_complete=complete_intents)
+@click.argument("intent_id", required=False, type=INTENT)
 @click.option("--only", is_flag=True, help="Agents cannot leave it for another.")
 @command_options
 def bind(
@@ -54,7 +55,9 @@ def bind(
         fix = "`remit intent list` shows the open ones"
         raise Failure("INTENT_CLOSED", f"{intent.id} is {intent.status}, or barred by .intentignore", fix=fix)
     place = name_place(gate, session, terminal=terminal, worktree=worktree, branch=branch)
-    binding = Binding(*place, intent_id=intent.id, only=only, at=gate.environment.clock.now())
+    binding = Binding(
+        *place, intent_id=intent.id, only=only, at=gate.environment.clock.now(), intent_uid=identify(intent)
+    )
     Bindings(gate.state).put(binding)
     if place[0] == "session":
         source = f"{HELD} session" if only else "selected"

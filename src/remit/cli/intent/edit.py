@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from remit.cli.completion import complete_intents
+from remit.cli.completion import INTENT
 from remit.cli.output import Failure, command_options, emit, governed_gate, open_index, warn
 from remit.cli.person_only import PERSON, require_person
 from remit.cli.records.query import find_session
@@ -45,8 +45,8 @@ MAX_RECORDS = 100_000
 @click.option("--description", help="What it is about.")
 @click.option("--priority", type=click.Choice(PRIORITIES), help="MEDIUM by default.")
 @click.option("--owner", metavar="TEXT", help="Who answers for it: a team, a person.")
-@click.option("--parent", metavar="ID", help="The intent that it is a part of.", shell_complete=complete_intents)
-@click.option("--needs", multiple=True, metavar="ID", help="An intent to be DONE before; repeatable.")
+@click.option("--parent", type=INTENT, metavar="ID", help="The intent that it is a part of.")
+@click.option("--needs", type=INTENT, multiple=True, metavar="ID", help="An intent to be DONE before; repeatable.")
 @click.option("--reference", multiple=True, metavar="TEXT", help="A page, an address, another intent; repeatable.")
 @click.option(
     "--template",
@@ -119,7 +119,7 @@ def propose_session_scope(gate: Gate, session: str) -> tuple[str, ...]:
 
 
 @click.command("fork")
-@click.argument("intent_id", shell_complete=complete_intents)
+@click.argument("intent_id", type=INTENT)
 @click.option("--name", help="Its name; that of the other by default.")
 @command_options
 def fork(intent_id: str, name: str | None, repo: Path, as_json: bool) -> None:
@@ -131,7 +131,7 @@ def fork(intent_id: str, name: str | None, repo: Path, as_json: bool) -> None:
 
 
 @click.command("edit")
-@click.argument("intent_id", shell_complete=complete_intents)
+@click.argument("intent_id", type=INTENT)
 @click.option("--name", help="A new name.")
 @click.option("--scope", "-s", multiple=True, metavar="GLOB", help="The whole new scope; repeatable.")
 @click.option("--add-scope", multiple=True, metavar="GLOB", help="Patterns to add to the scope; repeatable.")
@@ -147,8 +147,10 @@ def fork(intent_id: str, name: str | None, repo: Path, as_json: bool) -> None:
 @click.option("--criterion", multiple=True, metavar="TEXT", help="All acceptance criteria anew; repeatable.")
 @click.option("--priority", type=click.Choice(PRIORITIES))
 @click.option("--owner", metavar="TEXT", help="Who answers for it; empty for nobody.")
-@click.option("--parent", metavar="ID", help="The intent that it is a part of; empty for none.")
-@click.option("--needs", multiple=True, metavar="ID", help="All intents to be DONE before; one empty for none.")
+@click.option("--parent", type=INTENT, metavar="ID", help="The intent that it is a part of; empty for none.")
+@click.option(
+    "--needs", type=INTENT, multiple=True, metavar="ID", help="All intents to be DONE before; one empty for none."
+)
 @click.option("--created-at", metavar="TIME", help="When it was made: sets a time right that was changed by hand.")
 @click.option("--reference", multiple=True, metavar="TEXT", help="All references anew; repeatable.")
 @command_options

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 from msgspec.structs import asdict
 
-from remit.cli.completion import complete_intents, complete_sessions
+from remit.cli.completion import INTENT, complete_sessions
 from remit.cli.intent.bind import bind, unbind
 from remit.cli.intent.edit import edit, fork, new
 from remit.cli.intent.layout import archive, migrate, sync
@@ -99,7 +99,7 @@ def list_(status: str | None, repo: Path, as_json: bool) -> None:
 
 
 @intent.command("show")
-@click.argument("intent_id", shell_complete=complete_intents)
+@click.argument("intent_id", type=INTENT)
 @click.option("--block", is_flag=True, help="As agents are told it.")
 @view_command_options
 def show(intent_id: str, block: bool, repo: Path, as_json: bool) -> None:
@@ -138,7 +138,7 @@ def one_intent_view(gate: Gate, shown: Intent, screen: Screen) -> "Iterator[View
 
 
 @intent.command("history")
-@click.argument("intent_id", shell_complete=complete_intents)
+@click.argument("intent_id", type=INTENT)
 @click.option("-n", "limit", type=click.IntRange(1), default=20, show_default=True, help="The newest so many versions.")
 @click.option("--version", "number", type=click.IntRange(1), metavar="N", help="Only this version, in full.")
 @view_command_options
@@ -187,7 +187,7 @@ def lint(repo: Path, as_json: bool) -> None:
 
 
 @intent.command("select")
-@click.argument("intent_id", shell_complete=complete_intents)
+@click.argument("intent_id", type=INTENT)
 @click.option("--reasoning", default="", metavar="TEXT", help="Why this one; kept in the ledger.")
 @click.option("--expect", multiple=True, metavar="PATH", help="A file that will change; repeatable.")
 @session_option
@@ -294,7 +294,7 @@ def choose_session(gate: Gate, session: str | None) -> SessionKey:
 
 
 @intent.command("complete")
-@click.argument("intent_id", shell_complete=complete_intents)
+@click.argument("intent_id", type=INTENT)
 @click.option("--notes", required=True, help="How it was verified.")
 @force_option
 @command_options
@@ -319,7 +319,7 @@ def complete(intent_id: str, notes: str, force: bool, repo: Path, as_json: bool)
 
 
 @intent.command("set-status")
-@click.argument("intent_id", shell_complete=complete_intents)
+@click.argument("intent_id", type=INTENT)
 @click.argument("status", type=click.Choice(STATUSES))
 @click.option("--notes", default="", help="Why; kept in the ledger.")
 @force_option
@@ -378,7 +378,7 @@ def check_children(gate: Gate, intent_id: str, *, force: bool) -> None:
 
 
 @intent.command("delete")
-@click.argument("intent_id", shell_complete=complete_intents)
+@click.argument("intent_id", type=INTENT)
 @command_options
 def delete(intent_id: str, repo: Path, as_json: bool) -> None:
     """Take out a DRAFT that nothing was recorded under."""

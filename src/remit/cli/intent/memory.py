@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from remit.cli.completion import complete_intents
+from remit.cli.completion import INTENT
 from remit.cli.intent.intent import choose_session, session_option
 from remit.cli.output import REFUSED, Failure, command_options, emit, governed_gate
 from remit.cli.person_only import PERSON, is_below_agent
@@ -21,9 +21,7 @@ from remit.workspace.agents.marked_blocks import KINDS, BrainEntry, Kind, to_pla
 @click.option("--resolution", default="", help="What helped.")
 @click.option("--pattern", default="", help="The rule behind it.")
 @click.option("--path", "paths", multiple=True, metavar="GLOB", help="Files it concerns; repeatable.")
-@click.option(
-    "--intent", "intent_id", metavar="ID", help="The intent it was learned under.", shell_complete=complete_intents
-)
+@click.option("--intent", "intent_id", metavar="ID", help="The intent it was learned under.", type=INTENT)
 @command_options
 def lesson(
     text: str | None,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from remit.cli.completion import complete_intents
+from remit.cli.completion import INTENT
 from remit.cli.output import command_options, emit, governed_gate, warn
 from remit.cli.person_only import require_person
 from remit.core.acts import Act
@@ -39,7 +39,7 @@ def describe_mended(file: MendedFile) -> list[str]:
 
 
 @click.command("reopen")
-@click.argument("intent_id", shell_complete=complete_intents)
+@click.argument("intent_id", type=INTENT)
 @click.option("--reason", required=True, help="Why; kept in the ledger.")
 @click.option("--here", is_flag=True, help="In this checkout, although it was closed on another branch.")
 @command_options
@@ -54,7 +54,7 @@ def reopen(intent_id: str, reason: str, here: bool, repo: Path, as_json: bool) -
 
 
 @click.command("renumber")
-@click.argument("intent_id", shell_complete=complete_intents)
+@click.argument("intent_id", type=INTENT)
 @click.option("--file", metavar="NAME", help="The file whose intent gets the new id; the younger's by default.")
 @command_options
 def renumber(intent_id: str, file: str | None, repo: Path, as_json: bool) -> None:
@@ -65,8 +65,8 @@ def renumber(intent_id: str, file: str | None, repo: Path, as_json: bool) -> Non
 
 
 @click.command("merge")
-@click.argument("into", metavar="INTO", shell_complete=complete_intents)
-@click.argument("merged", metavar="ID...", nargs=-1, required=True, shell_complete=complete_intents)
+@click.argument("into", metavar="INTO", type=INTENT)
+@click.argument("merged", metavar="ID...", nargs=-1, required=True, type=INTENT)
 @click.option("--dry-run", is_flag=True, help="Only say what would change.")
 @command_options
 def merge(into: str, merged: tuple[str, ...], dry_run: bool, repo: Path, as_json: bool) -> None:

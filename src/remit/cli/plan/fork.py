@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 from msgspec.structs import replace
 
-from remit.cli.completion import complete_intents
+from remit.cli.completion import INTENT
 from remit.cli.output import Failure, repo_option, reports_failures, say
 from remit.cli.person_only import require_confirmation, require_person
 from remit.cli.plan.forecasting import describe_own_worker, estimate_tasks, find_past, forecast_made
@@ -43,13 +43,13 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("plan_id", metavar="PLAN|ID", shell_complete=complete_intents)
+@click.argument("plan_id", metavar="PLAN|ID", type=INTENT)
 @click.option(
     "--from",
     "roots",
     multiple=True,
     metavar="ID",
-    shell_complete=complete_intents,
+    type=INTENT,
     help="Only this intent, and what needs it.",
 )
 @click.option("--agent", "agents", multiple=True, metavar="NAME", help="Only these agents; else those of the old plan.")

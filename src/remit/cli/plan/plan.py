@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 from msgspec.structs import asdict, replace
 
-from remit.cli.completion import complete_intents
+from remit.cli.completion import INTENT
 from remit.cli.output import (
     FINDINGS,
     Failure,
@@ -56,7 +56,7 @@ def plan() -> None:
 
 
 @plan.command("check")
-@click.argument("intent_ids", nargs=-1, metavar="[ID]...", shell_complete=complete_intents)
+@click.argument("intent_ids", nargs=-1, metavar="[ID]...", type=INTENT)
 @click.option("--fix", is_flag=True, help="Write the patterns of companions into the scopes of these intents.")
 @database_option
 @command_options
@@ -117,7 +117,7 @@ def write_companions(gate: Gate, intent_ids: Sequence[str]) -> None:
 
 
 @plan.command()
-@click.argument("ids", nargs=-1, metavar="[ID]...", shell_complete=complete_intents)
+@click.argument("ids", nargs=-1, metavar="[ID]...", type=INTENT)
 @database_option
 @json_option
 @repo_option
@@ -175,7 +175,7 @@ def describe_landed(board: "Board", tasks: "list[Task]") -> Iterator[str]:
 
 
 @plan.command()
-@click.argument("id", shell_complete=complete_intents)
+@click.argument("id", type=INTENT)
 @click.option("--with-dependants", is_flag=True, help="Take back first what has landed since and needs it.")
 @click.option("--target", metavar="BRANCH", help="Where it has landed; else the target of its plan.")
 @click.option("--dry-run", is_flag=True, help="Only say what would be taken back.")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import click
 from msgspec.structs import replace
 
-from remit.cli.completion import complete_intents
+from remit.cli.completion import INTENT
 from remit.cli.output import (
     FINDINGS,
     Failure,
@@ -56,7 +56,7 @@ MAX_LOG_BYTES = 4 << 20
 
 
 @click.command()
-@click.argument("ids", nargs=-1, metavar="[ID]...", shell_complete=complete_intents)
+@click.argument("ids", nargs=-1, metavar="[ID]...", type=INTENT)
 @click.option("--workers", "slots", type=click.IntRange(1, 64), help="Agents at a time; else `[orchestrator] workers`.")
 @click.option("--target", metavar="BRANCH", help="Where work lands; else `[orchestrator] target`.")
 @click.option("--agent", "agents", multiple=True, metavar="NAME", help="Only these agents, the first one first.")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from remit.cli.completion import complete_intents
+from remit.cli.completion import INTENT
 from remit.cli.output import REFUSED, Failure, command_options, emit, governed_gate
 from remit.cli.person_only import PERSON, require_person
 from remit.core.acts import Act
@@ -35,7 +35,7 @@ MAX_SHOWN_COMMONS = 5
 
 
 @click.command("suggest")
-@click.argument("intent_ids", nargs=-1, metavar="[ID]...", shell_complete=complete_intents)
+@click.argument("intent_ids", nargs=-1, metavar="[ID]...", type=INTENT)
 @click.option(
     "--brief",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from remit.cli.completion import complete_intents
+from remit.cli.completion import INTENT
 from remit.cli.output import (
     Failure,
     emit,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 LET_GO_S = 120.0
 LOOK_INTERVAL_S = 0.2
 MAX_MESSAGE_CHARS = 2000
-id_argument = click.argument("id", shell_complete=complete_intents)
+id_argument = click.argument("id", type=INTENT)
 
 
 @click.group()

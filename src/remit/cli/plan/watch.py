@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from remit.cli.completion import complete_intents
+from remit.cli.completion import INTENT
 from remit.cli.output import Failure, emit, governed_gate, json_option, repo_option, reports_failures, say
 from remit.cli.person_only import require_confirmation, require_person
 from remit.cli.plan.opening import database_option, open_engine
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 WATCH_INTERVAL_S = 1.0
 MAX_WHY_CHARS = 300
-ids_argument = click.argument("ids", nargs=-1, shell_complete=complete_intents)
+ids_argument = click.argument("ids", nargs=-1, type=INTENT)
 
 
 @click.command()

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import convert
 from msgspec.structs import replace
 
-from remit.cli.completion import complete_intents, complete_sessions
+from remit.cli.completion import INTENT, complete_sessions
 from remit.cli.output import (
     FINDINGS,
     Failure,
@@ -88,9 +88,7 @@ def policy() -> None:
     help="As this session, with its intent and what it has read.",
     shell_complete=complete_sessions,
 )
-@click.option(
-    "--intent", "intent_id", metavar="ID", help="As if this intent were active.", shell_complete=complete_intents
-)
+@click.option("--intent", "intent_id", metavar="ID", help="As if this intent were active.", type=INTENT)
 @click.option(
     "--agent",
     type=click.Choice(AGENTS),

@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeVar, get_args
 
 import click
 
-from remit.cli.completion import complete_events, complete_intents, complete_sessions
+from remit.cli.completion import INTENT, complete_events, complete_sessions
 from remit.cli.output import Failure, open_index, path_in_workspace, say
 from remit.core.record import KEY, EventName, match_ids
 from remit.core.untrusted_input import as_object, sanitise_line
@@ -38,9 +38,7 @@ MANY_RECORDS = 100_000  # from this number of unindexed records on, a notice exp
 
 FILTER_OPTIONS = (
     click.option("--event", help="Only these events, such as mutation or denied.", shell_complete=complete_events),
-    click.option(
-        "--intent", "intent_id", metavar="ID", help="Only records under this intent.", shell_complete=complete_intents
-    ),
+    click.option("--intent", "intent_id", metavar="ID", help="Only records under this intent.", type=INTENT),
     click.option(
         "--session", "session_id", metavar="ID", help="Only records of this session.", shell_complete=complete_sessions
     ),

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from remit.core.config import Config
 from remit.core.decision import Mode
-from remit.core.intent import FINAL_STATUSES, Intent
+from remit.core.intent import FINAL_STATUSES, Intent, identify
 from remit.core.scope.apart import Apart, decide_apart
 from remit.core.scope.path_patterns import Scope, list_signed_lines
 
@@ -72,10 +72,10 @@ def hold_stricter(accepted: RuleSet, found: RuleSet) -> tuple[RuleSet, tuple[Loo
         config = replace_setting(config, "redact.patterns", (*config.redact.patterns, *missing))
         loosened.append(Loosening("setting redact.patterns", f"redact.patterns: without {', '.join(missing)}"))
     held = replace(held, config=config)
-    before = {intent.id: intent for intent in accepted.intents}
+    before = {name: intent for intent in accepted.intents for name in (identify(intent), intent.id)}
     intents: list[Intent] = []
     for intent in found.intents:
-        old = before.get(intent.id)
+        old = before.get(intent.id) or before.get(identify(intent))
         if old is not None and intent.status not in FINAL_STATUSES:
             fields = dict(loosened_fields(old, intent))
             texts = {name: text for name, (_, text) in fields.items()}

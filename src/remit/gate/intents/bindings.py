@@ -12,11 +12,12 @@ from msgspec.structs import replace
 
 from remit.core.bounds import REQUEST_BYTES
 from remit.core.call import SessionKey
-from remit.core.intent import INTENT_ID, Intent
+from remit.core.intent import INTENT_ID, UID_MARK, Intent, key_by_uid, make_slug
 from remit.core.intents.context_block import remove_invisible
 from remit.core.python_runtime import prepare_type
 from remit.core.untrusted_input import sanitise_line
 from remit.gate.context import WorkspaceContext
+from remit.gate.governing import Rules
 from remit.gate.intents.refusals import ASSIGNED, BOUND, HELD, selectable_intent_ids
 from remit.gate.machine import HOOK_PID
 from remit.gate.state.workspace_state import State
@@ -42,6 +43,8 @@ class Binding(Struct, frozen=True):
     request: str = ""
     url: str = ""
     at: float = 0.0
+    intent_uid: str = ""
+    """Name of the intent that stays if its label changes; empty in bindings of older versions."""
 
 
 class IntentBinding(Struct, frozen=True):
@@ -112,10 +115,10 @@ def find_binding(context: WorkspaceContext, session: SessionKey) -> IntentBindin
         return IntentBinding(assignment.terms.intent, ASSIGNED) if assignment.terms is not None else None
     if context.environment.bound_intent:
         return IntentBinding(context.environment.bound_intent, "environment")
+    rules = context.rules
     for bound in list_bindings_of(context, session):
         if bound.intent_id:
-            return IntentBinding(bound.intent_id, f"{HELD if bound.only else BOUND} {bound.kind}")
-    rules = context.rules
+            return IntentBinding(find_id(bound, rules), f"{HELD if bound.only else BOUND} {bound.kind}")
     branch = current_branch(context.workspace) or ""
     if named := INTENT_ID.search(branch):
         return IntentBinding(named[0], "branch")
@@ -126,6 +129,15 @@ def find_binding(context: WorkspaceContext, session: SessionKey) -> IntentBindin
     if rules.config.intents.auto_select == "single" and len(intents) == 1:
         return IntentBinding(intents[0].id, "single")
     return None
+
+
+def find_id(bound: Binding, rules: Rules) -> str:
+    """Return today's id of the bound intent; one that nobody can select if only its label is left, with another."""
+    own = key_by_uid(rules.intents.intents).get(bound.intent_uid)
+    if own is not None:
+        return own.id
+    is_taken = bound.intent_uid and rules.intents.get(bound.intent_id) is not None
+    return f"{bound.intent_id}{UID_MARK}{bound.intent_uid}" if is_taken else bound.intent_id
 
 
 def find_request(context: WorkspaceContext, session: SessionKey) -> Binding | None:
@@ -187,10 +199,6 @@ def find_named_intent(branch: str, intents: list[Intent]) -> Intent | None:
     last = make_slug(branch.rpartition("/")[2])
     named = [intent for intent in intents if len(last) >= MIN_SLUG_CHARS and make_slug(intent.name) == last]
     return named[0] if len(named) == 1 else None
-
-
-def make_slug(text: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:40].rstrip("-")
 
 
 def list_terminals(pid: int) -> tuple[str, ...]:

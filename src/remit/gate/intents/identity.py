@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from remit.core.intent import INTENT_ID, INTENTS_FOLDER, LIST_FILE, is_intent_id
+from remit.core.intent import INTENT_ID, INTENTS_FOLDER, LIST_FILE, is_intent_id, split_id
 from remit.gate.context import WorkspaceContext
 from remit.gate.governing import life_path, read_life
 from remit.ledger.log_files import LedgerError
@@ -62,7 +62,7 @@ def find_used_ids(context: WorkspaceContext) -> set[str]:
     if workspace.common_dir is not None:
         with suppress(GitError, OSError):
             found |= find_ids_of_refs(workspace.root) | find_ids_of_worktrees(workspace.root)
-    return found
+    return {split_id(name)[0] for name in found}
 
 
 def find_ids_of_refs(root: Path) -> set[str]:

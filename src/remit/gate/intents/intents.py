@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from msgspec import UNSET, Struct
+from msgspec import UNSET, Struct, to_builtins
 from msgspec.structs import replace
 
 from remit.core.call import OWN_AGENT, SessionKey
@@ -23,6 +23,7 @@ from remit.core.intent import (
     check_transition,
     find_completion_obstacles,
     identify,
+    split_id,
 )
 from remit.core.intents.context_block import RecentChange, render_context_block
 from remit.core.intents.life import LifeRecord
@@ -152,7 +153,6 @@ class Intents:
         check_transition(intent, to)
         written = self.write_status(intent, to, reason)
         detail = {"from": intent.status, "to": to, "notes": redact_statement(notes), "by": by}
-        self.recorder.append([self.make_record("intent_transition", intent_id, session, detail)])
         record = LifeRecord(
             intent_id,
             to,
@@ -164,9 +164,24 @@ class Intents:
             sanitise_line(reason) if reason else None,
             written,
         )
-        put_life_record(self.workspace, identify(intent), record)
+        self.record_life(intent, record, detail, session=session)
         self.context.record_intent_changes(self.rules, by=by)
         return self.get(intent_id)
+
+    def record_life(
+        self,
+        intent: Intent,
+        record: LifeRecord,
+        detail: dict[str, Any],
+        *,
+        event: EventName = "intent_transition",
+        session: SessionKey | None = None,
+    ) -> None:
+        """Record a step of an intent's life in the ledger, whole, and then in the file that calls read."""
+        made = self.make_record(event, intent.id, session, {**detail, "life": to_builtins(record)})
+        made = replace(made, body=replace(made.body, intent_uid=identify(intent)))
+        self.recorder.append([made])
+        put_life_record(self.workspace, identify(intent), record)
 
     def write_status(self, intent: Intent, to: Status, reason: str | None) -> bool:
         """Write a status into the intent's file if it belongs there; return whether the file says it now."""
@@ -181,7 +196,7 @@ class Intents:
         if mode == "closing" and to == "IN_PROGRESS" and self.find_file(intent.id) != self.workspace.intents_path:
             from remit.workspace.intents_file.edit import drop_fields
 
-            self.rewrite_file(intent.id, lambda text: drop_fields(text, intent.id, ["status", *changes]))
+            self.rewrite_file(intent.id, lambda text: drop_fields(text, split_id(intent.id)[0], ["status", *changes]))
         else:
             self.change_fields(intent.id, {**changes, "status": to})
         return True
@@ -267,7 +282,7 @@ class Intents:
         from remit.workspace.intents_file.edit import set_fields
 
         now = self.format_now() if self.find_file(intent_id) == self.workspace.intents_path else None
-        self.rewrite_file(intent_id, lambda text: set_fields(text, intent_id, changes, now=now))
+        self.rewrite_file(intent_id, lambda text: set_fields(text, split_id(intent_id)[0], changes, now=now))
         uid = identify(self.get(intent_id))
         if path_exists(pending_folder(self.workspace) / f"{uid}.yaml"):
             put_pending(self.workspace, uid, self.find_file(intent_id))
@@ -522,6 +537,8 @@ class IntentCompletion:
         person confirmed the criteria whose commands may not run. Raises IntentRefused, and the errors in
         RECORDING_ERRORS.
         """
+        active = self.context.state.active_session(session).intent_id or ""
+        intent_id = active if split_id(active)[0] == intent_id else intent_id
         intent = self.require_completable(session, intent_id, vouched=vouched)
         obstacles = run_trusted_criteria(self.context, intent, session.session_id)
         if not obstacles and self.require_completable(session, intent_id, vouched=vouched) != intent:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from remit.core.diff.contents import sha256
 from remit.core.intent import FINAL_STATUSES, INTENTS_FOLDER, Intent, IntentsDocument, identify
 from remit.core.intents.life import LifeRecord, fingerprint
-from remit.gate.governing import put_life_record, read_life
+from remit.gate.governing import read_life
 from remit.gate.intents.identity import pick_id
 from remit.gate.intents.intents import Intents, redact_statement
 from remit.gate.intents.person_edits import PERSON
@@ -184,7 +184,6 @@ def reopen_intent(intents: Intents, intent_id: str, reason: str, *, here: bool =
         "reason": redact_statement(reason),
         "by": PERSON,
     }
-    intents.recorder.append([intents.make_record("intent_reopened", intent_id, None, detail)])
     if written.status in FINAL_STATUSES:
         intents.write_status(intent, "DRAFT", None)
     record = LifeRecord(
@@ -198,6 +197,6 @@ def reopen_intent(intents: Intents, intent_id: str, reason: str, *, here: bool =
         # A file with exactly these words, from an older checkout for example, counts as open, too.
         reopened=tuple(dict.fromkeys((*(known.reopened if known else ()), fingerprint(written)))),
     )
-    put_life_record(intents.workspace, identify(intent), record)
+    intents.record_life(intent, record, detail, event="intent_reopened")
     intents.context.record_intent_changes(intents.rules, by=PERSON)
     return intents.get(intent_id)

@@ -22,7 +22,7 @@ from remit.core.intent import (
 from remit.core.intents.life import LifeRecord
 from remit.core.intents.validation import parse_time
 from remit.gate.context import WorkspaceContext
-from remit.gate.governing import load_rules, put_life_record, read_life
+from remit.gate.governing import load_rules, read_life
 from remit.gate.intents.intents import Intents
 from remit.gate.intents.refusals import IntentError
 from remit.workspace.git.command import Git, GitError
@@ -68,7 +68,8 @@ def migrate_to_files(context: WorkspaceContext, *, dry_run: bool, ignore_view: C
     for intent in listed:
         if intent.status == "IN_PROGRESS" and identify(intent) not in records:
             since = LifeRecord(intent.id, "IN_PROGRESS", intent.updated_at or at, "the list", str(workspace.root))
-            put_life_record(workspace, identify(intent), since)
+            detail = {"from": "IN_PROGRESS", "to": "IN_PROGRESS", "notes": "said by the list", "by": "person"}
+            Intents(context).record_life(intent, since, detail)
     for name, text in zip(names, files.values(), strict=True):
         write_below(workspace.root, workspace.folder / name, text.encode())
     remove_below(workspace.root, path)
@@ -127,7 +128,8 @@ def sync_files(context: WorkspaceContext) -> list[Intent]:
         intents.change_fields(intent.id, changes)
         record = records.get(identify(intent))
         if record is not None and record.status == intent.status and record.worktree == str(context.workspace.root):
-            put_life_record(context.workspace, identify(intent), replace(record, written=True))
+            detail = {"from": intent.status, "to": intent.status, "notes": "written into its file", "by": "person"}
+            intents.record_life(intent, replace(record, written=True), detail)
     context.record_intent_changes(load_rules(context.workspace), by="person")
     return lagging
 

@@ -4,7 +4,14 @@ from collections.abc import Sequence
 
 from remit.core.call import SessionKey, ToolCall
 from remit.core.decision import Decision, ErrorType, Finding, Violation
-from remit.core.intent import FINAL_STATUSES, Intent, find_unfinished_dependencies, is_intent_id
+from remit.core.intent import (
+    FINAL_STATUSES,
+    SELECTABLE_STATUSES,
+    Intent,
+    find_unfinished_dependencies,
+    is_intent_id,
+    match_intents,
+)
 from remit.core.scope.path_patterns import Scope, glob_error, is_absolute_pattern
 from remit.core.untrusted_input import sanitise_line
 from remit.gate.governing import Rules
@@ -57,7 +64,8 @@ def require_selectable(intent_id: str, active: SessionState, rules: Rules, tool:
         return make_refusal(code, message, tool, active.intent_id, selectable_intent_ids(rules))
 
     if not is_intent_id(intent_id):
-        raise refuse("INVALID_INTENT_ID", f"{sanitise_line(intent_id, 60)!r} is not an intent id, such as INT-001.")
+        say = f"{sanitise_line(intent_id, 60)!r} is not an intent id, such as INT-001."
+        raise refuse("INVALID_INTENT_ID", say + suggest_ids(intent_id, rules))
     if rules.document is None:
         raise refuse("INTENTS_FILE_MISSING", "No file declares an intent here: ask the person for one.")
     if fault := rules.find_fault(intent_id):
@@ -65,7 +73,8 @@ def require_selectable(intent_id: str, active: SessionState, rules: Rules, tool:
     intent = next((i for i in rules.document.intents if i.id == intent_id), None)
     if intent is None:
         known = ", ".join(i.id for i in rules.document.intents[:20]) or "none"
-        raise refuse("INTENT_NOT_FOUND", f"There is no intent {intent_id} (known: {known}).")
+        say = f"There is no intent {intent_id} (known: {known})."
+        raise refuse("INTENT_NOT_FOUND", say + suggest_ids(intent_id, rules))
     if intent.status == "BLOCKED":
         why = f": {sanitise_line(intent.blocked_reason)}" if intent.blocked_reason else ""
         raise refuse("INTENT_BLOCKED", f"{intent_id} is BLOCKED{why}.")
@@ -84,9 +93,20 @@ def require_selectable(intent_id: str, active: SessionState, rules: Rules, tool:
     return intent
 
 
+def suggest_ids(given: str, rules: Rules) -> str:
+    """Return a question for the ids that may be meant: agents give them in full. Empty for none."""
+    open_ids = selectable_intent_ids(rules)
+    meant = [i.id for i in match_intents(given, rules.document.intents if rules.document else ()) if i.id in open_ids]
+    return f" Did you mean {' or '.join(meant[:3])}?" if meant else ""
+
+
 def selectable_intent_ids(rules: Rules) -> list[str]:
     intents = rules.document.intents if rules.document else ()
-    return [i.id for i in intents if i.status in ("DRAFT", "IN_PROGRESS") and i.id not in rules.ignore.intents]
+    return [
+        i.id
+        for i in intents
+        if i.status in SELECTABLE_STATUSES and is_intent_id(i.id) and i.id not in rules.ignore.intents
+    ]
 
 
 def make_refusal(

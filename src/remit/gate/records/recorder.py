@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from remit.core.call import ToolCall
 from remit.core.diff.contents import sha256
-from remit.core.intent import identify
+from remit.core.intent import identify, split_id
 from remit.core.machine_paths import STATE_FOLDER
 from remit.core.python_runtime import LazyProperty, prepare_type
 from remit.core.record import Body, MutatedFile, Record, Tool, TracedFile, Vcs, derive_part_id, format_utc, make_uuid7
@@ -118,6 +118,8 @@ class Recorder:
         if self.rules is None:
             self.rules = load_rules(self.workspace)
         extra = tuple(map(compile_team_pattern, self.rules.config.redact.patterns))
+        if body.intent_id and (apart := split_id(body.intent_id))[1]:
+            body = replace(body, intent_id=apart[0], intent_uid=apart[1])
         if body.intent_uid is UNSET and body.intent_id and (intent := self.rules.intents.get(body.intent_id)):
             body = replace(body, intent_uid=identify(intent))
         if person := self.environment.person:

@@ -5,7 +5,7 @@ calls, grants, the baseline, setbacks, and the status of file watching. Everythi
 
 import json
 import posixpath
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 from msgspec import Struct
@@ -13,6 +13,7 @@ from msgspec import Struct
 from remit.core.call import CallClass, Effect, Outcome, SessionKey, ToolCall
 from remit.core.decision import DeniedPath, ErrorType, Finding, Grant, ProjectGrant
 from remit.core.diff.contents import ContentVersion
+from remit.core.intent import UID_MARK, Intent, is_same_intent, split_id
 from remit.core.python_runtime import prepare_type
 from remit.core.untrusted_input import escape_surrogates, quote_path
 from remit.gate.state.database import StateDatabase
@@ -122,6 +123,21 @@ class State(StateDatabase):
     def put_session(self, key: SessionKey, session: SessionState, at: float) -> None:
         values = (*self.session_values(key), *msgspec.structs.astuple(session), at)
         self.execute("INSERT OR REPLACE INTO sessions VALUES(?,?,?,?,?,?,?,?,?)", *values)
+
+    def follow_intents(self, old: Mapping[str, Intent], new: Mapping[str, Intent]) -> None:
+        """Let each session keep its intent, both by uid, where its label has changed, or is another intent's by now."""
+        by_id, uids = {i.id: i for i in new.values()}, {i.id: uid for uid, i in old.items()}
+        query = "SELECT DISTINCT intent_id FROM sessions WHERE workspace=? AND intent_id IS NOT NULL"
+        for (intent_id,) in self.fetch_rows(query, self.workspace):
+            label, uid = split_id(intent_id)
+            uid = uid or uids.get(intent_id, "")
+            now, before, holder = new.get(uid), old.get(uid), by_id.get(label)
+            name = now.id if now else intent_id
+            if now is None and before and holder and not is_same_intent(before, holder):
+                name = f"{label}{UID_MARK}{uid}"
+            if name != intent_id:
+                change = "UPDATE sessions SET intent_id=? WHERE workspace=? AND intent_id=?"
+                self.execute(change, name, self.workspace, intent_id)
 
     def list_session_keys(self, session_id: str) -> list[SessionKey]:
         query = "SELECT agent_id FROM sessions WHERE workspace=? AND session_id=?"

@@ -261,6 +261,12 @@ class Index:
           where {field} is not null and number in (select number from ({query.text})) group by 1"""
         return {str(value): int(count) for value, count in self._query_rows(counted, query.values)}
 
+    def list_intent_names(self) -> list[tuple[str, str]]:
+        """Return the label and the uid of each intent that was declared; an intent may have had several labels."""
+        statement = """select distinct intent_id, intent_uid from records
+          where event = 'intent_changed' and intent_id is not null and intent_uid is not null"""
+        return [(str(label), str(uid)) for label, uid in self._query_rows(statement, ())]
+
     def count_by_path(self, limit: int, **by: Unpack[Filters]) -> dict[str, int]:
         """Return how many matching records name each path, those with the most records first."""
         query = _build_place_query(by)

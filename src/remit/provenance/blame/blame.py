@@ -16,6 +16,7 @@ from remit.provenance.blame.kept_attributions import KeptAttributions
 from remit.provenance.origins.attributor import LineAttributor
 from remit.provenance.origins.blame_porcelain import FileVersion, GitLine, read_git_lines
 from remit.provenance.origins.evidence_grades import LIKELY, Attribution, attribution_at
+from remit.provenance.origins.intent_names import IntentNames
 from remit.provenance.origins.moved_blocks import MAX_RUNS, RecordedBlocks, drop_range_options
 from remit.provenance.origins.second_search import ReappliedLines, UnattributedLines
 from remit.workspace.contents.content_store import ContentStore
@@ -37,7 +38,7 @@ class Blamer:
     """
 
     def __init__(self, workspace: Workspace, index: Index, store: ContentStore, path: str = "") -> None:
-        self.workspace, self.index = workspace, index
+        self.workspace, self.index, self.names = workspace, index, IntentNames(index)
         self.attributor = LineAttributor(workspace, index, store, find_nested_repository(workspace, path))
         self.git = self.attributor.git
         self.disputed: set[FileVersion] = set()
@@ -242,18 +243,19 @@ class Blamer:
         if body.get("event") == "human_edit" and body.get("origin") == "person":
             return ("human", *no_agent, attribution.grade, attribution.record)
         if body.get("event") == "human_edit" or not (attribution.proved or attribution.likely):
-            return ("unknown", *no_agent, None, attribution.record, read_candidates(document))
+            return ("unknown", *no_agent, None, attribution.record, read_candidates(document, self.names))
         return (
             "ai",
             document.get("tool", {}).get("name"),
             model_of(document),
             body.get("session_id"),
-            body.get("intent_id"),
+            self.names.find_name(body),
             body.get("mutation_class", {}).get("computed"),
             attribution.grade if attribution.proved else LIKELY,
             attribution.record,
             (),
             body.get("mutation_class", {}).get("declared"),
+            self.names.list_candidates(body),
         )
 
 

@@ -7,6 +7,7 @@ from msgspec import Struct, field
 
 from remit.core.record import KEY
 from remit.provenance.origins.blame_porcelain import GitLine
+from remit.provenance.origins.intent_names import IntentNames
 
 
 class Candidate(Struct, frozen=True):
@@ -23,14 +24,14 @@ def body_of(document: Mapping[str, Any]) -> dict[str, Any]:
     return document["metadata"][KEY]
 
 
-def read_candidates(document: dict[str, Any]) -> tuple[Candidate, ...]:
+def read_candidates(document: dict[str, Any], names: IntentNames) -> tuple[Candidate, ...]:
     """Return the candidates named by a record: the record's own call, or the listed calls."""
     body: dict[str, Any] = body_of(document)
     if body.get("event") != "human_edit":
         call: dict[str, Any] = body.get("call", {})
         ran = call.get("command") or call.get("name")
         agent = document.get("tool", {}).get("name")
-        return (Candidate(str(body.get("session_id") or ""), agent, body.get("intent_id"), ran),)
+        return (Candidate(str(body.get("session_id") or ""), agent, names.find_name(body), ran),)
     return tuple(parse_candidates(body.get("candidates", [])))
 
 
@@ -50,7 +51,8 @@ class BlamedLine(Struct, frozen=True):
     the evidence.
 
     `candidates` are the calls running when a line of unknown origin came. `declared` is the class declared by the
-    agent, `class` the computed class.
+    agent, `class` the computed class. `intent_candidates` are the intents that had the label, where a record does not
+    tell which one is meant.
     """
 
     line: int
@@ -66,6 +68,7 @@ class BlamedLine(Struct, frozen=True):
     record: str | None = None
     candidates: tuple[Candidate, ...] = ()
     declared: str | None = None
+    intent_candidates: tuple[str, ...] = ()
 
 
 def make_blamed_line(line: GitLine, fields: tuple[Any, ...]) -> BlamedLine:

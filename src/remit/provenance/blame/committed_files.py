@@ -245,4 +245,6 @@ def read_settings(blamer: Blamer) -> str | None:
     if any(name == b"blame.ignorerevsfile" or name.endswith(b".textconv") for name in names):
         return None
     sources = [path.read_bytes() if path.is_file() else b"" for path in (common / name for name in SOURCE_FILES)]
-    return sha256(b"\0\0".join((repr(blamer.attributor.prefix).encode(), version, listed, *sources)))
+    return sha256(
+        b"\0\0".join((repr(blamer.attributor.prefix).encode(), version, listed, blamer.names.digest.encode(), *sources))
+    )

@@ -44,6 +44,7 @@ from remit.provenance.notes.added_lines import Addition, find_additions, find_st
 from remit.provenance.origins.blame_porcelain import FileVersion, GitLine, TreePrefix, relocate_version
 from remit.provenance.origins.evidence_grades import Attribution, attribution_at, is_distinctive
 from remit.provenance.origins.file_histories import NEVER_S, SLACK_S
+from remit.provenance.origins.intent_names import IntentNames
 from remit.workspace.contents.content_store import ContentStore
 from remit.workspace.git.command import Git, GitError
 from remit.workspace.git.repository import head_commit
@@ -195,7 +196,7 @@ class NoteWriter:
             key = note_key(records[name], "")
             session, _, trace = (key or "").partition("::")
             if trace and (key in keys or key in likely):
-                traces.setdefault(session, {})[trace] = edit_attributes(records[name])
+                traces.setdefault(session, {})[trace] = edit_attributes(records[name], self.blamer.names)
                 agents.setdefault(session, describe_agent(records[name]))
         result: dict[str, Any] = {}
         for session, attributes_by_trace in sorted(traces.items()):
@@ -253,11 +254,11 @@ def describe_agent(record: Mapping[str, Any]) -> dict[str, str]:
     return {"tool": FORMAT_TOOL_NAMES.get(name, name), "id": session, "model": model_of(dict(record)) or UNKNOWN_NAME}
 
 
-def edit_attributes(record: Mapping[str, Any]) -> dict[str, str]:
+def edit_attributes(record: Mapping[str, Any], names: IntentNames) -> dict[str, str]:
     body: dict[str, Any] = body_of(record)
     classes: dict[str, Any] = body.get("mutation_class") or {}
     attributes = {
-        "remit.intent": body.get("intent_id"),
+        "remit.intent": names.find_distinct_name(body),
         "remit.class": classes.get("computed"),
         "remit.declared": classes.get("declared"),
         "remit.model": model_of(dict(record)),
@@ -339,6 +340,7 @@ def agents_of_staged_lines(writer: NoteWriter) -> list[AgentContribution]:
     for name, record in writer.blamer.load_records(counts).items():
         body, tool = body_of(record), record.get("tool", {})
         if body.get("event") == "mutation" and tool.get("name"):
-            contribution = AgentContribution(tool["name"], tool.get("version"), model_of(record), body.get("intent_id"))
+            intent = writer.blamer.names.find_distinct_name(body)
+            contribution = AgentContribution(tool["name"], tool.get("version"), model_of(record), intent)
             lines[contribution] += counts[name]
     return sorted(lines, key=lambda contribution: (-lines[contribution], contribution.agent))

@@ -24,6 +24,7 @@ from remit.provenance.origins.attributor import LineAttributor
 from remit.provenance.origins.blame_porcelain import FileVersion, TreePrefix, relocate_version
 from remit.provenance.origins.evidence_grades import Attributions, attribution_at, strip_whitespace
 from remit.provenance.origins.file_histories import SLACK_S
+from remit.provenance.origins.intent_names import IntentNames
 from remit.workspace.git.command import Git
 from remit.workspace.place.workspace import ORCHESTRATION_FOLDER
 
@@ -269,6 +270,7 @@ def count_records(index: Index, by: Filters, model: str | None = None) -> Record
     mutations = index.iterate_records(event="mutation")
     counts = RecordCounts(frozenset(str(document["id"]) for document in mutations))
     models: dict[str, str] = {}
+    names = IntentNames(index)
     for document in index.iterate_records(**by):
         body: dict[str, Any] = body_of(document)
         session = str(body.get("session_id"))
@@ -276,7 +278,7 @@ def count_records(index: Index, by: Filters, model: str | None = None) -> Record
         if isinstance(named_model, str):
             models[session] = named_model
         if model is None or models.get(session, model) == model:
-            count_record(counts, document, body, models.get(session))
+            count_record(counts, document, body, models.get(session), names)
     if timed := [tool for tool in counts.tools.values() if tool.timed]:
         counts.mean_ms = sum(tool.mean_ms * tool.timed for tool in timed) / sum(tool.timed for tool in timed)
     finish_approvals(counts.answers)
@@ -289,10 +291,12 @@ def finish_approvals(answers: ApprovalFigures) -> None:
         answers.too_many = total >= MIN_ANSWERS and answers.rate > MAX_ALLOWED_SHARE
 
 
-def count_record(counts: RecordCounts, document: dict[str, Any], body: dict[str, Any], model: str | None) -> None:
+def count_record(
+    counts: RecordCounts, document: dict[str, Any], body: dict[str, Any], model: str | None, names: IntentNames
+) -> None:
     """Count one record."""
     event = str(body.get("event"))
-    origin = (document.get("tool", {}).get("name"), model, body.get("intent_id"))
+    origin = (document.get("tool", {}).get("name"), model, names.find_name(body))
     groups = counts.groups.groups_of(*origin)
     counts.records += 1
     counts.events[event] += 1

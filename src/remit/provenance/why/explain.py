@@ -11,15 +11,16 @@ from typing import Any, Literal
 from msgspec.structs import replace
 
 from remit.core.diff.contents import Hunk, Span, expand_spans, make_spans, merge_spans, sha256
-from remit.core.intent import INTENTS_FOLDER, LIST_FILE, Intent, IntentsDocument
+from remit.core.intent import INTENTS_FOLDER, LIST_FILE, Intent, IntentsDocument, identify, split_id
 from remit.core.untrusted_input import quote_path, sanitise_line
 from remit.ledger.file_changes import RecordedChange
-from remit.ledger.index.index import Index
+from remit.ledger.index.index import Filters, Index
 from remit.provenance.blame.blame import Blamer, model_of
 from remit.provenance.blame.blamed_line import BlamedLine, body_of, filter_by_grade
 from remit.provenance.map.change_classes import add_computed_classes
 from remit.provenance.origins.attributor import LineAttributor
 from remit.provenance.origins.evidence_grades import GRADES, LIKELY
+from remit.provenance.origins.intent_names import UNSURE_MARK
 from remit.provenance.why.commit_summary import describe_commits
 from remit.provenance.why.conversation_store import AgentSession, Conversations, OpenConversations, find_talk
 from remit.provenance.why.explanation import (
@@ -57,7 +58,7 @@ class PastIntents:
         self.versions: dict[str, IntentsDocument | None] = dict.fromkeys(known, current)
         self.committed: dict[str, bytes] | None = None
 
-    def find_intent(self, intent_id: str, digest: str) -> Intent | None:
+    def find_intent(self, intent_id: str, digest: str, uid: str | None) -> Intent | None:
         """Return the intent in the version with that SHA-256, from recorded changes or commits; None if unavailable."""
         if digest and digest not in self.versions:
             changes = self.index.list_changes_to_content(digest)
@@ -68,7 +69,7 @@ class PastIntents:
                     self.committed = {sha256(committed): committed for committed in self.read_committed_versions()}
                 content = self.committed.get(digest)
             self.versions[digest] = parse_intents(content) if content is not None else None
-        return find_intent_by_id(self.versions.get(digest), intent_id)
+        return find_own_intent(self.versions.get(digest), intent_id, uid)
 
     def read_committed_versions(self) -> list[bytes]:
         """Return the versions of the files in the newest 300 commits that changed them."""
@@ -83,8 +84,11 @@ class PastIntents:
         return [content for content in parse_batch_output(output) if content is not None]
 
 
-def find_intent_by_id(document: IntentsDocument | None, intent_id: str) -> Intent | None:
-    return next((i for i in document.intents if i.id == intent_id), None) if document else None
+def find_own_intent(document: IntentsDocument | None, label: str, uid: str | None) -> Intent | None:
+    """Return the intent with that uid; with that label where the uid is not known."""
+    intents = document.intents if document else ()
+    found = [i for i in intents if (identify(i) == uid if uid else split_id(i.id)[0] == label)]
+    return found[0] if len(found) == 1 else None
 
 
 class CauseBuilder:
@@ -99,6 +103,7 @@ class CauseBuilder:
         document: IntentsDocument | None,
     ) -> None:
         self.index, self.store, self.path, self.conversations = blamer.index, store, path, conversations
+        self.names = blamer.names
         self.intents = PastIntents(blamer.git, blamer.index, store, document)
         self.diff_count = 0
         self.remarks: set[str] = set()
@@ -109,11 +114,15 @@ class CauseBuilder:
         call: dict[str, Any] = body.get("call", {})
         at, session, intent = str(document["timestamp"]), body.get("session_id"), body.get("intent_id")
         digest = str(body.get("decision", {}).get("intent_sha256") or "")
-        intent_then = self.intents.find_intent(intent, digest) if intent else None
-        intent_now = find_intent_by_id(self.intents.current, intent) if intent else None
+        uid, name = body.get("intent_uid"), self.names.find_name(body)
+        intent_then = self.intents.find_intent(intent, digest, uid) if intent else None
+        intent_now = find_own_intent(self.intents.current, name, uid) if name else None
 
         def newest_value(event: str, name: str, session: str | None = None) -> str:
-            documents = index.find(event=event, intent_id=intent, session_id=session, until=at, limit=1)
+            by: Filters = {"event": event, "session_id": session, "until": at}
+            own: Filters = {**by, "intent_uid": uid}
+            label: Filters = {**by, "intent_id": intent}
+            documents = (index.find(limit=1, **own) if uid else []) or index.find(limit=1, **label)
             return str(body_of(documents[0]).get(name) or "") if documents else ""
 
         by: Literal["agent", "person", "unknown"] = "agent" if proved else "unknown"
@@ -132,11 +141,15 @@ class CauseBuilder:
             model=model_of(document),
             session_id=session,
             agent_id=body.get("agent_id"),
-            intent_id=intent,
-            intent_name=(newest_value("intent_changed", "name") or None) if intent else None,
+            intent_id=name,
+            intent_then=intent if name not in (intent, f"{intent}{UNSURE_MARK}") else None,
+            intent_name=(intent_then.title if intent_then else newest_value("intent_changed", "name") or None)
+            if intent
+            else None,
             intent_status=intent_now.status if intent_now else None,
             criteria=criteria_texts(intent_then),
             criteria_now=criteria_texts(intent_now),
+            scope=intent_then.owned_scope if intent_then else None,
             mutation_class=body.get("mutation_class", {}).get("computed"),
             in_scope=body.get("in_scope"),
             reasoning=newest_value("intent_selected", "reasoning", session) if session and intent else "",

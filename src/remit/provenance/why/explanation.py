@@ -92,7 +92,8 @@ class Cause(Struct, frozen=True):
     """An edit with its surroundings in the ledger. `at` is ISO 8601, `reasoning` the agent's own reason.
 
     `by` is the author by the record; `unknown` for a call that only may have written the lines. `criteria` are the
-    intent's at the time of the call, None if that intents file is gone; `criteria_now` are the current ones. `diff` is
+    intent's at the time of the call, as its `scope` is, None if that intents file is gone; `criteria_now` are the
+    current ones. `intent_then` is the id of that time, if the intent has another one now. `diff` is
     unified without header, None if the contents are gone; `focus` is the index of the line asked about.
     """
 
@@ -106,10 +107,12 @@ class Cause(Struct, frozen=True):
     session_id: str | None = None
     agent_id: str | None = None
     intent_id: str | None = None
+    intent_then: str | None = None
     intent_name: str | None = None
     intent_status: str | None = None
     criteria: tuple[str, ...] | None = None
     criteria_now: tuple[str, ...] | None = None
+    scope: tuple[str, ...] | None = None
     mutation_class: str | None = None
     in_scope: bool | None = None
     reasoning: str = ""
@@ -257,9 +260,12 @@ def render_author(cause: Cause) -> str:
 def render_intent(cause: Cause, length: TextLength) -> Iterator[str]:
     """Yield the intent with its criteria, then and now."""
     status = f" ({cause.intent_status})" if cause.intent_status else ""
+    then = f", then {cause.intent_then}" if cause.intent_then else ""
     yield from render_part(
-        "intent", [f"{cause.intent_id} {cause.intent_name or ''}{status}" if cause.intent_id else "none"], length
+        "intent", [f"{cause.intent_id} {cause.intent_name or ''}{status}{then}" if cause.intent_id else "none"], length
     )
+    if cause.scope:
+        yield from render_part("scope", [", ".join(cause.scope)], length)
     then = cause.criteria if cause.criteria is not None else cause.criteria_now
     yield from (line for text in then or () for line in render_part("", [f"- {text}"], length))
     if cause.criteria is not None and cause.criteria_now is not None and cause.criteria != cause.criteria_now:

@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from msgspec.structs import replace
 
-from remit.core.intent import FINAL_STATUSES, Constraint, Criterion, Intent, is_intent_id
+from remit.core.intent import FINAL_STATUSES, Constraint, Criterion, Intent, is_intent_id, make_slug
 from remit.core.intents.validation import describe_constraint, parse_time
 from remit.workspace.intents_file.parse import IntentNode, Value, is_single_intent, list_intent_nodes, parse_intents
 from remit.workspace.intents_file.storage import EditRefused
@@ -36,7 +36,6 @@ FieldValue: TypeAlias = (
 """A field's value in an Intent."""
 
 Splice: TypeAlias = tuple[int, int, str]  # A replacement for the characters from the first offset to the second
-SLUG_CHARS = 40
 BLANK_INTENT = Intent(id="", owned_scope=())
 _PLAIN_TEXT = re.compile(r"[^\W\d_](?:[\w ./@*()+-]*[\w./@*()+-])?")
 _YAML_WORDS = frozenset(["y", "n", "yes", "no", "on", "off", "true", "false", "null"])
@@ -148,7 +147,7 @@ def _insert_block(source: "IntentsSource", mapping: YamlMapping, field: tuple[st
 
 def name_intent_file(intent: Intent) -> str:
     """Return the name of a new file of one intent, which it keeps whatever the intent is called later."""
-    slug = re.sub(r"[^a-z0-9]+", "-", intent.name.lower()).strip("-")[:SLUG_CHARS].strip("-")
+    slug = make_slug(intent.name)
     return f"{intent.id}-{slug}.yaml" if slug else f"{intent.id}.yaml"
 
 

@@ -19,6 +19,7 @@ from remit.core.intent import (
     LintFinding,
     Severity,
     is_intent_id,
+    tell_apart,
 )
 from remit.core.intents.validation import (
     FilePosition,
@@ -170,12 +171,13 @@ def _read_root(root: YamlNode | None, known: frozenset[str]) -> tuple[tuple[Inte
         top.read_pairs(active, "active_intents")
     read = [_read_intent(entry) for entry in list_intent_nodes(active)]
     placed = [intent for intent, _ in read if intent is not None]
-    first: dict[str, PlacedIntent] = {}
+    by_id: dict[str, list[PlacedIntent]] = {}
     for item in placed:
         if is_intent_id(item.intent.id):
-            first.setdefault(item.intent.id, item)
+            by_id.setdefault(item.intent.id, []).append(item)
     findings = [*top.findings, *(f for _, own in read for f in own), *validate_intents(placed, known)]
-    return tuple(item.intent for item in first.values() if item.sound), findings
+    sound = [[item.intent for item in found if item.sound] for found in by_id.values()]
+    return tuple(intent for own in sound for intent in (own if len(own) < 2 else tell_apart(own))), findings
 
 
 # -- an intent -----------------------------------------------------------------------------------------------

@@ -27,6 +27,7 @@ from remit.core.intent import (
     IntentsDocument,
     LintFinding,
     is_intent_id,
+    tell_apart,
 )
 from remit.core.intents.validation import PlacedIntent, validate_intents
 from remit.core.python_runtime import pause_gc, prepare_type
@@ -211,8 +212,8 @@ def place_file(file: IntentFile) -> IntentFile:
 
 
 def join_layouts(listed: IntentsDocument | None, files: Sequence[IntentFile]) -> IntentsDocument:
-    """Return the intents of the list and of the files. Of an id in both, the file counts; two files of one id close
-    both, and any other error closes only its own intent.
+    """Return the intents of the list and of the files. Of an id in both, the file counts. Two files of one id are
+    told apart by uid, and selected by nobody; any other error closes only its own intent.
     """
     findings = [finding for file in files for finding in file.findings]
     by_id: dict[str, list[IntentFile]] = {}
@@ -230,18 +231,26 @@ def join_layouts(listed: IntentsDocument | None, files: Sequence[IntentFile]) ->
             message = f"{intent.id} stands in {by_id[intent.id][0].name}, too, which counts; take it out here"
             findings.append(LintFinding("IN_BOTH_LAYOUTS", "warning", message, intent.id))
     kept = tuple(intent for intent in document.intents if intent.id not in by_id)
+    apart = [
+        (intent, file)
+        for found in doubled.values()
+        if all(file.placed and file.placed.sound for file in found)
+        for intent, file in zip(tell_apart([file.placed.intent for file in found if file.placed]), found, strict=False)
+    ]
     single = (found[0].placed for name, found in by_id.items() if name not in doubled)
     own = [placed for placed in single if placed is not None and is_intent_id(placed.intent.id)]
     findings += [finding for file in files if (finding := check_file_name(file)) is not None]
     findings += validate_intents(own, {intent.id for intent in kept} | by_id.keys())
     return IntentsDocument(
-        (*kept, *(placed.intent for placed in own if placed.sound)),
+        (*kept, *(placed.intent for placed in own if placed.sound), *(intent for intent, _ in apart)),
         (*document.findings, *sorted(findings, key=lambda f: (f.file, f.line, f.column))),
         sha256(
             "\n".join([document.sha256, *(f"{f.name} {f.sha256}" for f in files)]).encode("utf-8", "surrogateescape")
         ),
-        {name: found[0].name for name, found in by_id.items()},
-        {i.id: document.sha256 for i in kept} | {name: found[0].sha256 for name, found in by_id.items()},
+        {name: found[0].name for name, found in by_id.items()} | {i.id: file.name for i, file in apart},
+        {i.id: document.sha256 for i in kept}
+        | {name: found[0].sha256 for name, found in by_id.items()}
+        | {i.id: file.sha256 for i, file in apart},
     )
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from remit.core.diff.contents import sha256
-from remit.core.intent import LIST_FILE, MAX_FILE_BYTES, Intent, IntentsDocument
+from remit.core.intent import LIST_FILE, MAX_FILE_BYTES, Intent, IntentsDocument, is_intent_id
 from remit.workspace.intents_file.edit import item_lines, shown_fields
 from remit.workspace.intents_file.parse import parse_intents
 from remit.workspace.intents_file.storage import VIEW_MARK
@@ -29,6 +29,8 @@ def write_view(folder: Path, document: IntentsDocument, times: Mapping[str, str]
             return
         rows: list[str] = []
         for intent in document.intents:
+            if not is_intent_id(intent.id):
+                continue
             at = times.get(intent.id, intent.updated_at)
             plain = replace(intent, updated_at=at, source={}, uid=None, formerly=())
             rows += item_lines(shown_fields(plain), 2, 2)

@@ -62,6 +62,11 @@ class Workspace(Struct, frozen=True, dict=True):
         """The state folder: shared by worktrees, never committed."""
         return self.common_dir / "remit" if self.common_dir else self.folder / ".state"
 
+    def find_own_state(self, name: str) -> Path:
+        """Return a folder in the state folder: worktrees share it, and a nested workspace has its own."""
+        folder = self.state / name
+        return folder / sha256(os.fsencode(self.root))[:16] if self.is_nested else folder
+
     @property
     def is_governed(self) -> bool:
         return os.path.isfile(self.governed_marker)  # noqa: PTH113  asked several times for each call

@@ -1,0 +1,69 @@
+"""Names of the intents in records: today's, as the ledger tells who got another one, and who shared one."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from remit.core.diff.contents import sha256
+from remit.core.python_runtime import LazyProperty
+from remit.core.record import KEY
+from remit.ledger.index.index import Index
+
+UNSURE_MARK = "?"
+"""Character behind a label that two intents had, where a record does not say which one is meant."""
+
+
+def make_distinct_id(label: str, uid: str) -> str:
+    # Imported here: few labels are shared, and a blame needs no intents.
+    from remit.core.intent import UID_MARK
+
+    return f"{label}{UID_MARK}{uid}"
+
+
+class IntentNames:
+    """Names of intents by the records of an index. The ledger keeps the label of the time and the uid."""
+
+    def __init__(self, index: Index) -> None:
+        self.index = index
+
+    @LazyProperty
+    def renumbered(self) -> dict[str, str]:
+        """Return today's ids by uid, of the intents that got another one."""
+        bodies = (document["metadata"][KEY] for document in self.index.iterate_records(event="intent_renumbered"))
+        return {str(body.get("uid")): str(body.get("to")) for body in bodies}
+
+    @LazyProperty
+    def uids(self) -> dict[str, set[str]]:
+        """Return the uids of all intents that had a label, by label."""
+        found: dict[str, set[str]] = {}
+        for label, uid in self.index.list_intent_names():
+            found.setdefault(label, set()).add(uid)
+        return found
+
+    @property
+    def digest(self) -> str:
+        """Return a name for all that `find_name` depends on."""
+        shared = sorted(label for label, uids in self.uids.items() if len(uids) > 1)
+        return sha256(repr((sorted(self.renumbered.items()), shared)).encode()) if self.renumbered or shared else ""
+
+    def find_name(self, body: Mapping[str, Any]) -> str | None:
+        """Return today's id of a record's intent; the label of the time with a mark where two intents had it and the
+        record does not tell which one is meant.
+        """
+        label, uid = body.get("intent_id"), body.get("intent_uid")
+        if uid is not None:
+            return self.renumbered.get(str(uid), label)
+        return f"{label}{UNSURE_MARK}" if self.list_candidates(body) else label
+
+    def find_distinct_name(self, body: Mapping[str, Any]) -> str | None:
+        """Return a name that no other intent has or had, for what leaves this clone."""
+        name, uid = self.find_name(body), body.get("intent_uid")
+        shared = self.uids.get(name or "", set[str]()) - self.renumbered.keys()
+        return make_distinct_id(name or "", str(uid)) if uid is not None and len(shared | {uid}) > 1 else name
+
+    def list_candidates(self, body: Mapping[str, Any]) -> tuple[str, ...]:
+        """Return the intents that a record without a uid may mean; empty where there is no doubt."""
+        label = body.get("intent_id")
+        uids = self.uids.get(str(label), set[str]()) if label and body.get("intent_uid") is None else set[str]()
+        if len(uids) < 2:
+            return ()
+        return tuple(self.renumbered.get(uid) or make_distinct_id(str(label), uid) for uid in sorted(uids))
