@@ -16,10 +16,12 @@ from msgspec.structs import replace
 from remit.adapters import ROWS, AdapterError, HookReply, parse, render, render_notice
 from remit.core.bounds import PAYLOAD_BYTES
 from remit.core.call import (
+    ACTING_COMMANDS,
     AfterCall,
     BeforeCall,
     HookEvent,
     IgnoredEvent,
+    Outcome,
     PromptGiven,
     SessionEnded,
     SessionStarted,
@@ -251,7 +253,8 @@ def handle_event(gate: Gate, event: HookEvent, agent: str) -> Answer:
         case BeforeCall(call):
             return run_remit_command(gate, call) or gate.before(call)
         case AfterCall(call, outcome):
-            return gate.after(call, outcome)
+            answer = gate.after(call, outcome)
+            return replace(answer, context=join_lines(answer.context, speak_for_command(gate, call, outcome)))
         case SessionStarted():
             return Answer(passed, context=gate.begin_session(event, agent))
         case PromptGiven(session):
@@ -366,6 +369,21 @@ def perform_command(gate: Gate, call: ToolCall, words: tuple[str, ...]) -> Answe
         case _:
             return None
     return gate.before(call)
+
+
+def speak_for_command(gate: Gate, call: ToolCall, outcome: Outcome) -> str:
+    """Return what a command of Remit's would have said in a shell that does not find `remit`, such as a login shell
+    that sets its own PATH. The hook has done what it says all the same.
+    """
+    if not outcome.lacks_remit or call.command is None or not gate.is_governed:
+        return ""
+    words = analyse(call.command).remit_words or ()
+    if not ACTING_COMMANDS & {words[:1], words[:2]}:
+        return ""
+    done = "Remit: this shell does not find `remit`, but the hook of this call has done what the command says."
+    with suppress(*RECORDING_ERRORS):
+        return join_lines(done, gate.intents.deliver_block(call.session))
+    return done
 
 
 def select_intent(gate: Gate, call: ToolCall, intent_id: str, why: str, expected: Sequence[str]) -> "SelectedIntent":
