@@ -196,7 +196,10 @@ def test_two_of_one_id_in_a_list_are_told_apart(repository: Path, home: Path) ->
     assert {i["id"]: i["name"] for i in data(repository, "intent", "list")} == {"INT-001": "Docs", "INT-002": "Names"}
 
 
-def test_a_list_that_one_side_migrated_gives_its_changes_to_the_files(repository: Path, home: Path) -> None:
+@pytest.mark.parametrize("keeps_view", [False, True], ids=["removed", "committed the view"])
+def test_a_list_that_one_side_migrated_gives_its_changes_to_the_files(
+    repository: Path, home: Path, keeps_view: bool
+) -> None:
     governed(repository)
     path = repository / ".orchestration/active_intents.yaml"
     before = path.read_text()
@@ -204,16 +207,19 @@ def test_a_list_that_one_side_migrated_gives_its_changes_to_the_files(repository
     run_git(repository, "commit", "-qm", "govern")
     run_git(repository, "checkout", "-qb", "other")
     path.write_text(before.replace('"docs/**"', '"docs/**", "pages/**"'))
+    remit(repository, "intent", "new", "Third", "--scope", "third/**")
     run_git(repository, "commit", "-qam", "theirs")
     run_git(repository, "checkout", "-q", "main")
-    folder = repository / ".orchestration/intents"
-    folder.mkdir()
-    for intent_id, name, scope in (("INT-001", "Names", "src/**"), ("INT-002", "Docs", "docs/**")):
-        (folder / f"{intent_id}.yaml").write_text(f"id: {intent_id}\nname: {name}\nowned_scope:\n  - {scope}\n")
-    run_git(repository, "rm", "-q", str(path))
+    remit(repository, "intent", "migrate")
+    if not keeps_view:
+        run_git(repository, "rm", "-q", "--cached", str(path))
     run_git(repository, "add", "-A")
     run_git(repository, "commit", "-qm", "ours")
     with pytest.raises(Exception, match="merge"):
         run_git(repository, "merge", "-q", "other")
-    assert "git rm --cached this list" in remit(repository, "intent", "resolve")
-    assert "  - pages/**\n" in (folder / "INT-002.yaml").read_text()
+    assert "git rm -q --cached .orchestration/active_intents.yaml" in remit(repository, "intent", "resolve")
+    run_git(repository, "rm", "-q", "--cached", str(path))
+    assert {i["name"] for i in data(repository, "intent", "list")} == {"Names", "Docs", "Third"}
+    assert "pages/**" in (repository / ".orchestration/intents/INT-002-docs.yaml").read_text()
+    assert remit(repository, "intent", "resolve") == "git left no conflict in the intents\n"
+    assert all(found["severity"] != "error" for found in data(repository, "intent", "lint"))

@@ -19,6 +19,7 @@ from e2e.npm import installed
 from e2e.test_console_pages import LOOKS, Visitor, open_context, press_key, stop_clock, wait_while_dead
 from gate.driving import Agent, governed, records
 from remit.gate.approval_answers import record_reply
+from remit.gate.gate import Gate
 from remit.gate.state.questions import ApprovalReply
 from remit.servers.web.server import ConsoleServer
 from remit.workspace.place.workspace import register_repository, workspace_at
@@ -497,3 +498,29 @@ def test_no_state_of_a_card_breaks_the_rules_of_accessibility(
                 owner.post(f"/approvals/{each['id']}/answer", body_for(one, allow=False))
     assert [call.decision for call in calls] == ["deny"] * 3
     assert found == {}, json.dumps(found, indent=1)
+
+
+@pytest.mark.parametrize(
+    ("key", "scope"),
+    [
+        ("y", ["docs/guide.md"]),
+        ("w", ["docs/guide.md", "docs/notes.md"]),
+        ("f", ["docs/**"]),
+    ],
+)
+def test_each_key_of_a_proposal_makes_its_scope(agent: Agent, visitor: Visitor, key: str, scope: list[str]) -> None:
+    (agent.cwd / "lib").mkdir()
+    for number in range(9):
+        (agent.cwd / "lib" / f"m{number}.py").write_text("x = 1\n")
+    for number in range(4):
+        for name in ("guide.md", "notes.md"):
+            (agent.cwd / "docs" / name).write_text(f"line {number}\n")
+        run_git(agent.cwd, "add", "-A")
+        run_git(agent.cwd, "commit", "-qm", f"both {number}")
+    agent.ask("Bash", command="remit intent clear")
+    call = Call(agent, "Bash", command="remit intent propose Guide --scope docs/guide.md --why asked")
+    shown_card(visitor.page)
+    press_key(visitor.page, key)
+    assert call.decision == "allow"
+    [made] = [record["metadata"]["dev.remit"]["intent_id"] for record in records(agent.cwd, "intent_selected")][1:]
+    assert Gate.open(agent.cwd).intents.get(made).owned_scope == tuple(scope)

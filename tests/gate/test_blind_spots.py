@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from conftest import run_git
-from gate.driving import Agent, allowed, body, effects, governed, machine, records, refusal
+from gate.driving import Agent, allowed, body, effects, governed, machine, records, refusal, said
 from remit.core.diff.contents import hash_git_blob
 from remit.gate.gate import Gate
 from remit.workspace.contents.content_store import ContentStore
@@ -328,3 +328,23 @@ def test_without_an_open_intent_the_next_step_is_to_propose_one(repository: Path
 def test_a_path_outside_is_refused_with_the_name_of_the_temporary_folder(agent: Agent) -> None:
     (agent.home / "tmp").mkdir(exist_ok=True)
     assert f"temporary folder {agent.home / 'tmp'}" in agent.write("/opt/x", "x")["permissionDecisionReason"]
+
+
+@pytest.mark.parametrize(
+    ("event", "words"),
+    [
+        ("PostToolUse", {"tool_response": "/bin/bash: line 1: remit: command not found\n"}),
+        ("PostToolUse", {"tool_response": {"stdout": "", "stderr": "sh: 1: remit: not found"}}),
+        ("PostToolUseFailure", {"error": "Exit code 127\nzsh: command not found: remit"}),
+    ],
+)
+def test_a_shell_that_does_not_find_remit_hears_from_the_hook_what_was_done(
+    repository: Path, home: Path, event: str, words: dict[str, Any]
+) -> None:
+    agent = Agent(governed(repository), home)
+    for command, expected in (("remit intent select INT-001", True), ("git status", False), ("remit status", False)):
+        call_id = agent.ask("Bash", command=command)["call_id"]
+        tool = {"tool_name": "Bash", "tool_input": {"command": command}, "tool_use_id": call_id}
+        told = str(said(agent.send(event, **tool, **words)))
+        assert ("has done what the command says" in told) == expected, told
+        assert ('<intent_context intent_id="INT-001">' in told) == expected

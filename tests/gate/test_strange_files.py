@@ -58,3 +58,17 @@ def test_a_pipe_with_a_name_of_gits_holds_up_no_hook(agent: Agent, name: str) ->
     assert time.monotonic() - began < 4 * TIMEOUT_S
     changed = {file["path"] for record in records(agent.cwd, "mutation") for file in body(record)["files"]}
     assert {"src/a.py", "src/made", "src/b.py", "src/c.py"} <= changed
+
+
+@pytest.mark.parametrize("name", ["", "remit.toml", ".intentignore", "hooks", "intents", "intents/closed"])
+def test_rules_behind_a_link_close_everything_for_an_agent_may_own_its_target(
+    agent: Agent, tmp_path: Path, name: str
+) -> None:
+    assert write(agent, "src/a.py") == ""
+    place = agent.cwd / ".orchestration" / name
+    target = agent.cwd / "src" / "rules"
+    place.rename(target) if place.exists() else (place.parent.mkdir(exist_ok=True), target.mkdir())
+    place.symlink_to(target)
+    answer = agent.ask("Write", file_path="src/a.py", content="x\n")
+    assert refusal(answer) == "CONFIG_INVALID"
+    assert "is a symbolic link" in answer["permissionDecisionReason"]

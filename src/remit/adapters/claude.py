@@ -16,6 +16,7 @@ from remit.adapters.payload import (
     find_hunk_additions,
     find_stated_exit_code,
     has_read_only_error,
+    lacks_remit,
     optional_text,
     parse_duration_ms,
     parse_event,
@@ -36,11 +37,15 @@ def parse_outcome(row: AgentRow, document: JsonObject, failed: bool) -> Outcome:
     if failed:
         error = optional_text(document, "error") or ""
         response = document.get("tool_response")
-        code, read_only = (
+        texts = (error, response, *as_object(response).values())
+        return Outcome(
+            False,
             find_stated_exit_code(error),
-            has_read_only_error(error, response, *as_object(response).values()),
+            error[:SUMMARY_CHARS],
+            duration,
+            read_only=has_read_only_error(*texts),
+            lacks_remit=lacks_remit(*texts),
         )
-        return Outcome(False, code, error[:SUMMARY_CHARS], duration, read_only=read_only)
     response = document.get("tool_response")
     result = as_object(response)
     tool = row.tools.get(optional_text(document, "tool_name") or "")
@@ -57,6 +62,7 @@ def parse_outcome(row: AgentRow, document: JsonObject, failed: bool) -> Outcome:
         positions=find_written_lines(result) or find_diff_lines(as_object(result.get("returnDisplay"))),
         changed_by_person=result.get("userModified") is True,
         read_only=has_read_only_error(response, *result.values()),
+        lacks_remit=lacks_remit(response, *result.values()),
     )
 
 

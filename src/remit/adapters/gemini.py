@@ -16,6 +16,7 @@ from remit.adapters.payload import (
     find_diff_lines,
     find_stated_exit_code,
     has_read_only_error,
+    lacks_remit,
     optional_text,
     parse_duration_ms,
     parse_event,
@@ -45,6 +46,7 @@ def parse_outcome(row: AgentRow, document: JsonObject, failed: bool) -> Outcome:
         duration_ms=parse_duration_ms(document),
         positions=find_diff_lines(as_object(response.get("returnDisplay"))),
         read_only=has_read_only_error(error, *response.values()),
+        lacks_remit=lacks_remit(error, *response.values()),
     )
 
 

@@ -4,7 +4,7 @@ import json
 import posixpath
 import re
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Literal, TypeAlias, cast
 
 import msgspec
@@ -260,6 +260,7 @@ def find_stated_exit_code(result: str) -> int | None:
     return int(lines[-1]) if lines else None
 
 
+REMIT_NOT_FOUND = re.compile(r"\bremit: (command )?not found\b|ommand not found: remit\b|nknown command: remit\b")
 READ_ONLY_ERROR = re.compile(
     r"read[- ]?only file ?system|\bEROFS\b|\berrno:? ?30\b|\bos error 30\b|readonly database|dateisystem ist nur lesbar"
     r"|syst[eè]me de fichiers (?:accessible )?en lecture seule|sistema de (?:ficheros|archivos) de s[oó]lo lectura"
@@ -276,9 +277,18 @@ that Python, Node, Ruby, Go and Rust give the error, and SQLite's own words."""
 
 def has_read_only_error(*values: object) -> bool:
     """Return True if a text of a result, or of one of its parts, mentions a read-only file system."""
+    return has_text(READ_ONLY_ERROR, values)
+
+
+def lacks_remit(*values: object) -> bool:
+    """Return True if a text of a result, or of one of its parts, says that the shell found no `remit`."""
+    return has_text(REMIT_NOT_FOUND, values)
+
+
+def has_text(pattern: re.Pattern[str], values: Sequence[object]) -> bool:
     parts = (part for value in values if not isinstance(value, str) for part in as_array(value))
     texts = [*values, *(as_object(part).get("text") for part in parts)]
-    return any(READ_ONLY_ERROR.search(text) for text in texts if isinstance(text, str))
+    return any(pattern.search(text) for text in texts if isinstance(text, str))
 
 
 def find_diff_lines(display: JsonObject) -> dict[str, tuple[LineRange, ...]]:

@@ -120,7 +120,7 @@ class Outcome(Struct, frozen=True):
 
     `positions` are lines that the tool claims to have written, by path as the agent wrote the path;
     `changed_by_person`: the tool reports that a person edited the proposal; `read_only`: the output mentions a
-    read-only file system.
+    read-only file system; `lacks_remit`: it says that the shell found no `remit`.
     """
 
     ok: bool = True
@@ -130,6 +130,7 @@ class Outcome(Struct, frozen=True):
     positions: dict[str, tuple[LineRange, ...]] = {}
     changed_by_person: bool = False
     read_only: bool = False
+    lacks_remit: bool = False
 
 
 def hash_arguments(arguments: object) -> str:

@@ -3,6 +3,7 @@ Copies of the governing files stay in force while `.orchestration/` is missing; 
 which workspaces are governed, and which enforce.
 """
 
+import errno
 import os
 import re
 import time
@@ -98,6 +99,8 @@ ORIGIN_SUFFIX = ".origin"  # of the file that names the worktree, and the file t
 ACCEPTED_FILE, ACCEPTED_BYTES = "accepted", 1 << 15
 """File of the digests of accepted rules, beside the copies."""
 GOVERNING_FILES = (LIST_FILE, "remit.toml", ".intentignore")
+
+LINK_REFUSAL = "is a symbolic link, whose target agents may be able to write; put the file or folder itself there"
 
 UNSETTLED_S = 0.05  # age up to which a changed file may change again without a new time
 MAX_CACHED = 64
@@ -298,7 +301,8 @@ def read_rules(workspace: Workspace) -> Rules:
     folder, copies = source_folder(workspace), copies_folder(workspace)
     ignore, hook_folder, files = IntentIgnore(), HookFolder(), list[IntentFile]()
     config, config_error = load_config(workspace)
-    config, errors = config or Config(), [config_error] if config_error else []
+    config = config or Config()
+    errors = [*list_linked_rules(workspace, folder), *([config_error] if config_error else [])]
     try:
         ignore = read_intent_ignore(workspace)
     except OSError as failure:
@@ -355,6 +359,14 @@ def read_rules(workspace: Workspace) -> Rules:
         errors=document.errors if document else (),
         open_files=tuple(watch_file(workspace, folder, file) for file in files if file.is_open),
     )
+
+
+def list_linked_rules(workspace: Workspace, folder: Path) -> list[str]:
+    """Return an error for each link among the governing places: an agent may be able to write its target."""
+    names = ("", "remit.toml", ".intentignore", HOOKS_FOLDER, INTENTS_FOLDER, CLOSED_FOLDER)
+    places = (*(folder / name for name in names), workspace.root / ".intentignore")
+    linked = (place for place in places if place.is_symlink())
+    return [f"{os.path.relpath(place, workspace.root)} {LINK_REFUSAL}" for place in linked]
 
 
 def watch_file(workspace: Workspace, folder: Path, file: IntentFile) -> tuple[str, tuple[int, ...]]:
@@ -654,6 +666,8 @@ MODE_LINE = re.compile(r"""^[ \t]*mode[ \t]*=[ \t]*(?:"[^"\r\n]*"|'[^'\r\n]*'|[^
 
 def govern_workspace(workspace: Workspace) -> None:
     """Begin to govern: make the state folder, its marker, and the files that git should ignore. Raises OSError."""
+    if workspace.folder.is_symlink():
+        raise NotADirectoryError(errno.ENOTDIR, f"{ORCHESTRATION_FOLDER} {LINK_REFUSAL}")
     workspace.folder.mkdir(exist_ok=True)
     ignored = workspace.folder / ".gitignore"
     if not ignored.exists():

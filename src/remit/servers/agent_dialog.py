@@ -8,6 +8,8 @@ hook. See `docs/how-to/answer-questions.md`.
 
 import os
 import shlex
+from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -16,7 +18,7 @@ from msgspec import DecodeError, Struct, json
 from remit.adapters import ROWS
 from remit.adapters.permissions import DIALOG_READERS
 from remit.core.call import ToolCall, hash_arguments
-from remit.core.record import KEY, parse_time
+from remit.core.record import KEY, format_utc
 from remit.core.untrusted_input import sanitise_line
 from remit.gate.agent_permissions import find_rule_files, read_permission
 from remit.gate.approval_answers import format_question, identify_person
@@ -31,7 +33,6 @@ from remit.workspace.processes.process_tracking import Incomplete, ProcessInfo, 
 PAGE_FOLDERS = ("skills", "commands", "agents")
 """Folders in an agent's settings folder whose pages may bring hooks in their first lines."""
 MAX_PAGES, PAGE_BYTES = 1000, 1 << 16
-MAX_CALLS_SINCE = 100
 SHELLS = frozenset(["sh", "bash", "dash", "zsh", "ksh", "fish"])
 
 
@@ -97,13 +98,11 @@ def take_answer(gate: Gate, call: ToolCall, *, is_attempt: bool) -> Caller | Non
 
 def has_run_command(gate: Gate, call: ToolCall, since: float) -> bool:
     """Return whether the session was let run another command since: what it started could play the hook."""
+    start = format_utc(datetime.fromtimestamp(since, UTC))
     with gate.index() as index:
-        for document in index.find(event="tool_use", session_id=call.session.session_id, limit=MAX_CALLS_SINCE):
-            other: dict[str, Any] = document["metadata"][KEY].get("call") or {}
-            at = parse_time(str(document["timestamp"]))
-            if (at is None or at >= since) and other.get("command") and other.get("id") != call.call_id:
-                return True
-    return False
+        found = index.iterate_records(event="tool_use", session_id=call.session.session_id, since=start)
+        calls: Iterator[dict[str, Any]] = (document["metadata"][KEY].get("call") or {} for document in found)
+        return any(other.get("command") and other.get("id") != call.call_id for other in calls)
 
 
 def find_asker(gate: Gate, call: ToolCall, *, is_attempt: bool) -> Asker:

@@ -16,10 +16,12 @@ from msgspec.structs import replace
 from remit.adapters import ROWS, AdapterError, HookReply, parse, render, render_notice
 from remit.core.bounds import PAYLOAD_BYTES
 from remit.core.call import (
+    ACTING_COMMANDS,
     AfterCall,
     BeforeCall,
     HookEvent,
     IgnoredEvent,
+    Outcome,
     PromptGiven,
     SessionEnded,
     SessionStarted,
@@ -254,7 +256,9 @@ def handle_event(gate: Gate, event: HookEvent, frame: HookFrame) -> Answer:
             return run_remit_command(gate, call, frame) or gate.before(call)
         case AfterCall(call, outcome, failed):
             answer = gate.after(call, outcome)
-            return answer.with_notice(finish_asked_command(gate, call, frame)) if outcome.ok and not failed else answer
+            ran = outcome.ok and not failed
+            said = finish_asked_command(gate, call, frame) if ran else speak_for_command(gate, call, outcome)
+            return answer.with_notice(said)
         case SessionStarted():
             return Answer(passed, context=gate.begin_session(event, agent))
         case PromptGiven(session):
@@ -376,6 +380,23 @@ def perform_command(gate: Gate, call: ToolCall, words: tuple[str, ...], frame: H
         case _:
             return None
     return gate.before(call)
+
+
+def speak_for_command(gate: Gate, call: ToolCall, outcome: Outcome) -> str:
+    """Return what a command of Remit's would have said in a shell that does not find `remit`, such as a login shell
+    that sets its own PATH. The hook has done what it says all the same.
+    """
+    if not outcome.lacks_remit or call.command is None or not gate.is_governed:
+        return ""
+    words = analyse(call.command).remit_words or ()
+    if not ACTING_COMMANDS & {words[:1], words[:2]}:
+        return ""
+    if gate.state.is_person_asked(call.session, call.call_id):
+        return "Remit: nothing was done, as this shell does not find `remit`. Ask the person to put it on its PATH."
+    done = "Remit: this shell does not find `remit`, but the hook of this call has done what the command says."
+    with suppress(*RECORDING_ERRORS):
+        return join_lines(done, gate.intents.deliver_block(call.session))
+    return done
 
 
 def begin_intent_step(gate: Gate, call: ToolCall, tool: str, arguments: dict[str, Any], frame: HookFrame) -> Answer:

@@ -374,6 +374,8 @@ def file_lines(setup: Setup) -> list[str]:
 def kept_mode_lines(setup: Setup) -> list[str]:
     if not setup.start.govern or setup.start.mode:
         return []
+    if unusable := load_rules(setup.workspace).config_error:
+        return [f"  ! {sanitise_line(unusable)}; until it is mended, every change is refused"]
     if setup.start.adopts:
         return [f"  mode: {setup.mode}, as its commits say"]
     return [f"  mode: {setup.mode}, as .orchestration/ says from before; another with --mode, or `remit mode` later"]

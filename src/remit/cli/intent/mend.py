@@ -32,9 +32,11 @@ def resolve(repo: Path, as_json: bool) -> None:
 
 
 def describe_mended(file: MendedFile) -> list[str]:
+    path = sanitise_line(file.path)
+    if file.is_obsolete:
+        return [*map(sanitise_line, file.remarks), f"{path} is gone; then: git rm -q --cached {path}"]
     diff = difflib.unified_diff(file.ours.splitlines(), file.text.splitlines(), "ours", "merged", lineterm="", n=1)
     shown = [sanitise_line(line, 200) for line in diff]
-    path = sanitise_line(file.path)
     return [*shown, *map(sanitise_line, file.remarks), f"{path} is merged; look at it, then: git add {path}"]
 
 

@@ -29,20 +29,24 @@ from remit.workspace.intents_file.resolve import (
     merge_intent_lists,
     read_side,
 )
-from remit.workspace.intents_file.storage import list_intent_files
+from remit.workspace.intents_file.storage import VIEW_MARK, list_intent_files
 from remit.workspace.place.workspace import ORCHESTRATION_FOLDER
+from remit.workspace.safe_files import remove_below
 
 STAGES = (1, 2, 3)
 """Numbers in git's index of the last common version, ours and theirs. Source: git-ls-files(1) of git 2.39."""
 
 
 class MendedFile(Struct, frozen=True):
-    """A file that was merged: its path from the workspace's root, our side's text and the merged one, and remarks."""
+    """A file that was merged: its path from the workspace's root, our side's text and the merged one, and remarks. An
+    obsolete list was removed instead: what it said stands in the files of intents.
+    """
 
     path: str
     ours: str
     text: str
     remarks: tuple[str, ...] = ()
+    is_obsolete: bool = False
 
 
 def resolve_conflicts(intents: Intents) -> list[MendedFile]:
@@ -63,10 +67,15 @@ def resolve_conflicts(intents: Intents) -> list[MendedFile]:
         ):
             continue
         base, ours, theirs = (git.run("cat-file", "blob", stages[n]).decode() if n in stages else "" for n in STAGES)
+        if is_list:
+            base, ours, theirs = map(omit_view, (base, ours, theirs))
+        if is_list and intents.document.files and not (ours and theirs):
+            remarks = follow_migration(intents, base, ours or theirs)
+            remove_below(workspace.root, file)
+            mended.append(MendedFile(path, ours, "", remarks, is_obsolete=True))
+            continue
         if not ours or not theirs:
             merged = Resolution(ours or theirs, (describe_deletion(path, is_list=is_list, ours=bool(ours)),))
-            if is_list and intents.document.files:
-                merged = follow_migration(intents, base, ours or theirs)
         elif is_list:
             merged = merge_intent_lists(base, ours, theirs, now=intents.format_now())
         else:
@@ -84,16 +93,21 @@ def resolve_conflicts(intents: Intents) -> list[MendedFile]:
     return mended
 
 
+def omit_view(text: str) -> str:
+    """Return the text of a list, none for a view: somebody committed it, and it declares nothing."""
+    return "" if text.startswith(VIEW_MARK.decode()) else text
+
+
 def describe_deletion(path: str, *, is_list: bool, ours: bool) -> str:
     who, other = ("theirs", "ours") if ours else ("ours", "theirs")
     what = "the list" if is_list else path.rpartition("/")[2]
     return f"{who} deleted {what}, {other} changed it; it was kept"
 
 
-def follow_migration(intents: Intents, base: str, changed: str) -> Resolution:
-    """Carry what one side changed in the list into the files that the other side made of it."""
+def follow_migration(intents: Intents, base: str, changed: str) -> tuple[str, ...]:
+    """Carry what one side changed in the list into the files that the other side made of it. Return remarks."""
     old = {intent.id: intent for intent in read_side("base", base).intents}
-    remarks = ["one side has a file for each intent now; the list's changes went there: git rm --cached this list"]
+    remarks = ["each intent has a file of its own now; what the list changed went there"]
     for intent in read_side("the list", changed).intents:
         before = old.get(intent.id)
         if before is not None and replace(before, updated_at=None) == replace(intent, updated_at=None):
@@ -109,7 +123,7 @@ def follow_migration(intents: Intents, base: str, changed: str) -> Resolution:
         text, told = apply_merge(text, before, own, replace(intent, updated_at=own.updated_at), now=None)
         intents.write_text(path, text, sha256(path.read_bytes()))
         remarks += told
-    return Resolution(changed, tuple(remarks))
+    return tuple(remarks)
 
 
 def renumber_intent(intents: Intents, intent_id: str, file: str | None = None) -> tuple[str, str]:

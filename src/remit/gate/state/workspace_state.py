@@ -310,6 +310,11 @@ class State(StateDatabase):
             ).fetchone()
         return None if row is None else RemitCall(SessionKey(row[0], row[1]), row[2], row[3] or b"")
 
+    def is_person_asked(self, session: SessionKey, call_id: str) -> bool:
+        """Return whether the agent's own dialog was to ask a person about an announced call."""
+        found = "SELECT 1 FROM remit_calls WHERE session_id=? AND agent_id=? AND call_id=? AND length(asked)>0"
+        return self.fetch_row(found, session.session_id, session.agent_id, call_id) is not None
+
     # Grants
 
     def put_grant(self, grant: Grant) -> None:

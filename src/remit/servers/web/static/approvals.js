@@ -28,6 +28,7 @@ export function answerByKey(key) {
     const button = find(`footer [data-answer="${ANSWERS[key]}"]`);
     if (button && !button.disabled) answer(ANSWERS[key]);
   } else if (key === "e") focusField(find("[data-scope]") ? "[data-scope]" : "[data-rule]");
+  else if (key === "w" || key === "f") find(`[data-scope-key="${key}"]`)?.click();
   else if (key === "N") sayWhy();
   else if (key === "Y") showTogether();
   else if (key === "l") putOff();
@@ -36,8 +37,8 @@ export function answerByKey(key) {
 document.addEventListener("click", (event) => {
   const button = event.target.closest?.("button");
   if (!button || isDead()) return;
+  if ("fillScope" in button.dataset) find("[data-scope]").value = button.dataset.fillScope;
   if (button.dataset.answer) answer(button.dataset.answer);
-  else if ("fillScope" in button.dataset) find("[data-scope]").value = button.dataset.fillScope;
   else if (button.dataset.extentChoice) chooseExtent(button.dataset.extentChoice);
   else if ("sayWhy" in button.dataset) sayWhy();
   else if ("later" in button.dataset) putOff();
@@ -71,7 +72,7 @@ async function answer(choice) {
     words: choice === "deny" ? (find("[data-words]")?.value ?? "") : "",
     typed: find("[data-typed-input]")?.value ?? "",
     scope: choice === "scoped" ? find("[data-scope]").value.split(/\s+/).filter(Boolean) : [],
-  }, (done) => (!done.allowed ? "Denied" : done.extent === "once" ? "Allowed, this once" : `Allowed for the ${done.extent}: ${done.rule}`));
+  }, (done) => (!done.allowed ? "Denied" : done.extent === "once" ? (shown.querySelector("[data-scope]") ? "Allowed" : "Allowed, this once") : `Allowed for the ${done.extent}: ${done.rule}`));
 }
 
 async function answerTogether() {
