@@ -102,7 +102,8 @@ def has_run_command(gate: Gate, call: ToolCall, since: float) -> bool:
     with gate.index() as index:
         found = index.iterate_records(event="tool_use", session_id=call.session.session_id, since=start)
         calls: Iterator[dict[str, Any]] = (document["metadata"][KEY].get("call") or {} for document in found)
-        return any(other.get("command") and other.get("id") != call.call_id for other in calls)
+        own = (call.call_id, call.arguments_sha256)
+        return any(other.get("command") and (other.get("id"), other.get("arguments_sha256")) != own for other in calls)
 
 
 def find_asker(gate: Gate, call: ToolCall, *, is_attempt: bool) -> Asker:
