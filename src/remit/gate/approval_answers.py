@@ -137,6 +137,11 @@ def choose_typed_word(question: Question) -> str:
     return question.id[-TYPED_CHARS:] if question.risk > HIGH_RISK or question.is_cut or is_wide else ""
 
 
+def is_edited_scope(scope: Sequence[str], question: Question) -> bool:
+    """Return whether a person wrote another scope than the proposed one: that is as deliberate as the typed word."""
+    return bool(scope) and question.proposal is not None and set(scope) != set(question.proposal.scope)
+
+
 def describe_subject(question: Question) -> list[str]:
     """Return the lines that say what a yes is to: a proposed intent as a card, or the call."""
     if question.proposal is None:

@@ -23,6 +23,7 @@ from remit.gate.approval_answers import (
     record_reply,
 )
 from remit.gate.gate import Gate
+from remit.gate.intents.proposals import is_wide_scope
 from remit.gate.state.questions import ApprovalReply, ListedQuestion, Question
 from remit.gate.trust import trusted_digests
 from remit.tools.agent_tool import Caller, DialogAnswer, NeedsPerson, ToolAnswer
@@ -148,7 +149,7 @@ def test_a_wide_scope_takes_a_typed_word_or_an_edit(gate: Gate, scope: list[str]
     question = propose(gate, owned_scope=scope)
     word = choose_typed_word(question)
     assert word
-    for key in ("y", "w", "f", "a"):
+    for key in ("y", "w", "f", "a", f"e {' '.join(scope)}"):
         assert typed(question, key) is None
     assert answer(gate, question, ApprovalReply(True), owned_scope=scope).data["error_type"] == "USER_REJECTED"
     assert typed(question, word) == ApprovalReply(True)
@@ -160,6 +161,12 @@ def test_a_wide_scope_takes_a_typed_word_or_an_edit(gate: Gate, scope: list[str]
 @pytest.mark.parametrize("scope", [["src/auth/login.py"], ["src/auth/**"], ["new/**"], ["lib/m1.py", "lib/m2.py"]])
 def test_a_narrow_scope_takes_one_key(gate: Gate, scope: list[str]) -> None:
     assert choose_typed_word(propose(gate, owned_scope=scope)) == ""
+
+
+@pytest.mark.parametrize(("owned", "is_wide"), [(3, False), (4, True)])
+def test_in_a_small_repository_a_few_files_are_no_wide_scope(owned: int, is_wide: bool) -> None:
+    files = [*(f"src/{number}.py" for number in range(owned)), *"abcd"]
+    assert is_wide_scope(("src/**",), files) == is_wide
 
 
 @pytest.mark.parametrize("command", ["", "  ", "a" * (MAX_VALUE_CHARS + 1), "true\nrm -rf /", "true \x1b[2K; rm -rf /"])

@@ -321,3 +321,17 @@ def test_the_inbox_holds_the_questions_of_every_repository_as_often_as_its_json(
         card = browser.get(f"/approvals/{question['id']}.json").data["card"]
         assert browser.post(f"/approvals/{question['id']}/answer", body_for(card, allow=False)).status == 200
     assert [each.decision for each in asked] == ["deny"] * 3
+
+
+def test_a_wide_proposal_takes_the_typed_word_or_another_scope(agent: Agent, browser: Browser) -> None:
+    thread = ask_command(agent, "remit intent propose Everything --scope '**' --why all")
+    card = wait_for_card(browser)
+    path = f"/approvals/{card['question']['id']}/answer"
+    for scope in ([], ["**"], ["**", "**"]):
+        refused = browser.post(path, body_for(card, typed="", scope=scope))
+        assert refused.status == 400
+        assert "has to be confirmed" in json.loads(refused.body)["error"]["message"]
+    assert browser.post(path, body_for(card, typed="", scope=["src/app.py"])).status == 200
+    thread.join()
+    [answer] = answers_of(agent)
+    assert answer["scope"] == ["src/app.py"]

@@ -339,7 +339,7 @@ def describe_edits(question: Question) -> str:
 def parse_scope_answer(word: str, shown: ShownProposal) -> ApprovalReply | None:
     """Return the yes that changes a proposed scope: `w`, `f`, or `e` with patterns; None for another answer."""
     letter, *patterns = word.split()
-    if letter.lower() in ("e", "edit") and patterns:
+    if letter.lower() in ("e", "edit") and patterns and (not shown.is_wide or set(patterns) != set(shown.scope)):
         return ApprovalReply(True, scope=tuple(dict.fromkeys(patterns)))
     if patterns or shown.is_wide:
         return None
@@ -386,7 +386,8 @@ def parse_answer(word: str, card: Sequence[ListedQuestion]) -> ApprovalReply | N
     if typed := choose_typed_word(card[0].question):
         if letter == typed.lower():
             return ApprovalReply(True)
-        return ApprovalReply(False, words=word.strip()) if len(word.split()) > 1 else None
+        is_unedited = shown is not None and set(word.split()[1:]) == set(shown.scope)
+        return ApprovalReply(False, words=word.strip()) if len(word.split()) > 1 and not is_unedited else None
     if not equals and letter in ("y", "yes", "a", "all"):
         is_offered = letter[0] == "y" or len(card) > 1
         return ApprovalReply(True) if is_offered else None

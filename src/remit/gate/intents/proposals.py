@@ -29,7 +29,7 @@ from remit.workspace.place.workspace import ORCHESTRATION_FOLDER
 GLOB_CHARS = frozenset("*?[{!\\")
 WIDE_SHARE = 0.25
 """Share of a repository's files above which a scope is so wide that one key is too little."""
-FEW_FILES = 3  # a scope of so few files, each named, is never wide
+FEW_FILES = 3  # a scope of so few files is not wide, however small the repository
 
 MIN_TOGETHER, MIN_TOGETHER_SHARE = 3, 0.5
 """How often two files have changed together, and in which share of the changes, before one hints at the other."""
@@ -89,12 +89,10 @@ def is_own_file(path: str) -> bool:
 
 
 def is_wide_scope(scope: Sequence[str], files: Sequence[str]) -> bool:
-    """Return whether a scope owns all that may come at the root, or more than WIDE_SHARE of the files."""
+    """Return whether a scope owns all that may come at the root, or more than WIDE_SHARE of the files and FEW_FILES."""
     if Scope(tuple(scope)).matches("a/b/c/d") or Scope(tuple(scope)).matches("a"):
         return True
-    owned = len(match_files(scope, files))
-    is_literal = not any(GLOB_CHARS & set(pattern) for pattern in scope)
-    return owned > WIDE_SHARE * len(files) and not (is_literal and owned <= FEW_FILES)
+    return len(match_files(scope, files)) > max(FEW_FILES, WIDE_SHARE * len(files))
 
 
 def widen_to_folders(scope: Sequence[str]) -> tuple[str, ...]:

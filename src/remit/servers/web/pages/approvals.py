@@ -24,6 +24,7 @@ from remit.gate.approval_answers import (
     find_covered_rule,
     find_wider_rule,
     group_equal_questions,
+    is_edited_scope,
     list_earlier_calls,
     list_extents,
     preview_rule,
@@ -295,7 +296,7 @@ def record_answer(request: PageRequest, body: AnswerBody) -> dict[str, Any]:
     question_id, repository = request.path["question"], request.repositories.find(body.repository)
     with request.repositories.open_gate(repository) as gate:
         card = find_shown_card(repository, gate, question_id, body.shown_sha256)
-        if body.allow and body.typed != card.typed and not body.scope:
+        if body.allow and body.typed != card.typed and not is_edited_scope(body.scope, card.question):
             raise Refused(400, f"a yes to this has to be confirmed: type {card.typed}", "type it, or deny")
         if body.scope and card.question.proposal is None:
             raise Refused(400, "the question proposes no intent", "answer it without a scope")
