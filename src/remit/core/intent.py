@@ -260,8 +260,9 @@ class IllegalTransition(ValueError):
 
     def __init__(self, intent_id: str, current: Status, wanted: Status) -> None:
         self.allowed: tuple[Status, ...] = tuple(s for s in STATUSES if s in TRANSITIONS[current])
-        fork = f"{current} is final; `remit intent fork {intent_id}` starts a new one from it"
-        next_step = f"expected {' or '.join(self.allowed)}" if self.allowed else fork
+        next_step = f"{current} is final; `remit intent fork {intent_id}` starts a new one from it"
+        if self.allowed:
+            next_step = f"expected {' or '.join(self.allowed)}: `remit intent set-status {intent_id} {self.allowed[0]}`"
         super().__init__(f"{intent_id} is {current} and cannot become {wanted}; {next_step}")
 
 

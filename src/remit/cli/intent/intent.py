@@ -288,7 +288,7 @@ def choose_session(gate: Gate, session: str | None) -> SessionKey:
         raise Failure(
             "WHICH_SESSION",
             "no session is known here" if not known else "several sessions are known here",
-            fix="name one with --session; `remit status` lists them",
+            fix="name one with --session; `remit status` lists them" if known else "remit intent bind ID --worktree",
         )
     return known[0]
 
