@@ -64,7 +64,12 @@ SCRIPT: list[list[dict[str, Any]]] = [
     [{"tool": "attempt_completion", "input": {"result": "add() adds."}}],
 ]  # fmt: skip
 PASSING_KEYS = ("session_id", "trace_id", "chain", "duration_ms", "ms")
-PASSING_KEYS_BY_EVENT = {"snapshot": ("id", "commit"), "verification": ("output",), "tree_head": ("note", "root")}
+PASSING_KEYS_BY_EVENT = {
+    "snapshot": ("id", "commit"),
+    "verification": ("output",),
+    "tree_head": ("note", "root"),
+    "intent_transition": ("life",),
+}
 """Keys of a record that no two runs have alike: ids, times, and what is computed from them."""
 
 

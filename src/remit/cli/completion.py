@@ -1,5 +1,6 @@
 """`remit completion`: shell completion, and the values to complete."""
 
+import os
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -72,9 +73,10 @@ class IntentType(click.ParamType[str]):
         # Imported here: most commands are given no intent.
         from remit.core.intent import MAX_LISTED_IDS, match_intents
 
-        document = None
+        document, own = None, dict(os.environ)
         with suppress(*unavailable_errors(), Failure, ValueError):
             document = governed_context(Path(ctx.params.get("repo") or "")).rules.document
+        os.environ.update(own)  # without variables that redirect git; the command may need them for a program it runs
         found = match_intents(value, document.intents) if document else []
         if len(found) > 1:
             named = ", ".join(f"{intent.id} ({sanitise_line(intent.title, 40)})" for intent in found[:MAX_LISTED_IDS])

@@ -18,6 +18,7 @@ from msgspec import DecodeError, Struct, json
 from remit.adapters import ROWS
 from remit.adapters.permissions import DIALOG_READERS
 from remit.core.call import ToolCall, hash_arguments
+from remit.core.python_runtime import prepare_type
 from remit.core.record import KEY, format_utc
 from remit.core.untrusted_input import sanitise_line
 from remit.gate.agent_permissions import find_rule_files, read_permission
@@ -75,7 +76,7 @@ def take_answer(gate: Gate, call: ToolCall, *, is_attempt: bool) -> Caller | Non
     if announced is None or not announced.asked or announced.session != call.session:
         return None
     try:
-        asked = json.decode(announced.asked, type=DialogQuestion)
+        asked = json.decode(announced.asked, type=prepare_type(DialogQuestion))
     except DecodeError:
         return None
     why = ""

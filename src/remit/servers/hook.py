@@ -21,7 +21,6 @@ from remit.core.call import (
     BeforeCall,
     HookEvent,
     IgnoredEvent,
-    Outcome,
     PromptGiven,
     SessionEnded,
     SessionStarted,
@@ -256,9 +255,9 @@ def handle_event(gate: Gate, event: HookEvent, frame: HookFrame) -> Answer:
             return run_remit_command(gate, call, frame) or gate.before(call)
         case AfterCall(call, outcome, failed):
             answer = gate.after(call, outcome)
-            ran = outcome.ok and not failed
-            said = finish_asked_command(gate, call, frame) if ran else speak_for_command(gate, call, outcome)
-            return answer.with_notice(said)
+            if outcome.lacks_remit:
+                return answer.with_notice(speak_for_command(gate, call))
+            return answer.with_notice(finish_asked_command(gate, call, frame)) if outcome.ok and not failed else answer
         case SessionStarted():
             return Answer(passed, context=gate.begin_session(event, agent))
         case PromptGiven(session):
@@ -382,11 +381,11 @@ def perform_command(gate: Gate, call: ToolCall, words: tuple[str, ...], frame: H
     return gate.before(call)
 
 
-def speak_for_command(gate: Gate, call: ToolCall, outcome: Outcome) -> str:
+def speak_for_command(gate: Gate, call: ToolCall) -> str:
     """Return what a command of Remit's would have said in a shell that does not find `remit`, such as a login shell
     that sets its own PATH. The hook has done what it says all the same.
     """
-    if not outcome.lacks_remit or call.command is None or not gate.is_governed:
+    if call.command is None or not gate.is_governed:
         return ""
     words = analyse(call.command).remit_words or ()
     if not ACTING_COMMANDS & {words[:1], words[:2]}:

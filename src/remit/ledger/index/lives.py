@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from remit.core.intents.life import LifeRecord
+from remit.core.python_runtime import prepare_type
 from remit.core.record import KEY
 from remit.ledger.index.index import open_index
 from remit.ledger.log_files import LedgerError
@@ -29,7 +30,7 @@ def read_lives(state: Path, log_folder: Path, belongs_here: Callable[[str], bool
     for document in documents:
         body, at = document["metadata"][KEY], f"{document['timestamp']} {document['id']}"
         with suppress(msgspec.ValidationError):
-            record, uid = msgspec.convert(body.get("life"), LifeRecord), str(body.get("intent_uid"))
+            record, uid = msgspec.convert(body.get("life"), prepare_type(LifeRecord)), str(body.get("intent_uid"))
             if belongs_here(record.worktree) and at > found.get(uid, ("",))[0]:
                 found[uid] = at, record
     return {uid: record for uid, (_, record) in found.items()}

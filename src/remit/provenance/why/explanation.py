@@ -264,12 +264,12 @@ def render_intent(cause: Cause, length: TextLength) -> Iterator[str]:
     yield from render_part(
         "intent", [f"{cause.intent_id} {cause.intent_name or ''}{status}{then}" if cause.intent_id else "none"], length
     )
-    if cause.scope:
-        yield from render_part("scope", [", ".join(cause.scope)], length)
     then = cause.criteria if cause.criteria is not None else cause.criteria_now
     yield from (line for text in then or () for line in render_part("", [f"- {text}"], length))
     if cause.criteria is not None and cause.criteria_now is not None and cause.criteria != cause.criteria_now:
         yield from render_part("now", ["; ".join(cause.criteria_now) or "no criteria"], length)
+    if cause.scope:
+        yield from render_part("scope", [", ".join(cause.scope)], length)
     if cause.reasoning:
         yield from render_part("because", [cause.reasoning], length)
 
