@@ -1,8 +1,8 @@
 """Runs `remit` as a process that is forked from one which has imported it: most of a short command is imports.
 
 Each command is a process of its own, with its own memory, environment, folder, streams and words in the system's table,
-and it ends as an interpreter ends. `run_command` waits for its end, `start_process` does not, and `start_ready` waits
-until a daemon or a worker takes work. This file is also the program that forks; it ends with the tests.
+and it ends by an interpreter's rules. `run_command` waits for its end, `start_process` does not, and `start_ready`
+waits until a daemon or a worker takes work. This file is also the program that forks; it ends with the tests.
 
 Start a fresh interpreter only where the claim is about one: its isolation, imports, signals or variables at its start.
 """
@@ -18,6 +18,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from ctypes import memmove
@@ -43,6 +44,7 @@ PLACES = slice(45, 49)
 """Where a process keeps both, in the fields of /proc/PID/stat after its name."""
 PID_BYTES, MAX_REPORT_BYTES = 10, 100
 READY_S = 120.0
+UNFLUSHED_EXIT_CODE = 120  # Python's own
 
 seconds_used: float = 0.0
 """CPU seconds of the commands that ended: their parent does not count among this process's children."""
@@ -265,9 +267,39 @@ def show(fields: list[str], place: int, size: int) -> None:
     memmove(place, text.ljust(size, b"\0"), size)
 
 
+def run_code(code: str) -> int:
+    """Run the command's code; its exit code, by the rules of Python. Raises KeyboardInterrupt, as Python does."""
+    try:
+        exec(code, {"__name__": "__main__"})
+    except SystemExit as ended:
+        if ended.code is None or isinstance(ended.code, int):
+            return (ended.code or 0) & 0xFF
+        print(ended.code, file=sys.stderr)
+        return 1
+    except Exception as error:  # noqa: BLE001  as an interpreter does
+        sys.excepthook(type(error), error, error.__traceback__)
+        return 1
+    return 0
+
+
+def end_command(code: int) -> None:
+    """End this process as Python does, but leave its memory to the system: to take it apart would copy all of what it
+    shares with the process that forked it, and be most of what a short command costs.
+    """
+    threading._shutdown()  # pyright: ignore[reportAttributeAccessIssue]  waits for threads, as Python does
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            if stream is not None and not stream.closed:
+                stream.flush()
+        except OSError:
+            code = UNFLUSHED_EXIT_CODE
+    os._exit(code)
+
+
 if __name__ == "__main__":
     import_commands()
     gc.collect()
     gc.freeze()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    exec(fork_commands(socket.socket(fileno=int(sys.argv[1]))))
+    end_command(run_code(fork_commands(socket.socket(fileno=int(sys.argv[1])))))
