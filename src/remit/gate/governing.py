@@ -418,7 +418,7 @@ def read_pending(workspace: Workspace, own: Iterable[IntentFile]) -> list[Intent
     uids, ids = {identify(f.placed.intent) for f in own if f.placed}, {f.intent_id for f in own}
     for name in names:
         uid = name.removesuffix(FILE_SUFFIX)
-        if uid not in uids and not is_taken_back(folder / f"{uid}{ORIGIN_SUFFIX}"):
+        if uid not in uids and not is_declaration_gone(folder / f"{uid}{ORIGIN_SUFFIX}"):
             file = read_intent_file(folder, name, read_file_state(folder / name))
             if file.placed is not None and file.placed.sound and file.intent_id not in ids:
                 found.append(place_file(replace(file, name=f"{PENDING}{name}")))
@@ -431,7 +431,7 @@ def read_origin(origin: Path) -> tuple[str, str]:
     return root, file
 
 
-def is_taken_back(origin: Path) -> bool:
+def is_declaration_gone(origin: Path) -> bool:
     """Return whether the file of a declared intent is gone from the worktree that declared it, which is still there."""
     root, file = read_origin(origin)
     return bool(file) and is_folder(root) and not path_exists(file)

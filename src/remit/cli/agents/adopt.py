@@ -28,7 +28,7 @@ from remit.wiring.agents import TRUST_FUNCTIONS
 from remit.wiring.repository_setup import RepositoryStart
 
 NO_RULES_FIX = "`remit init` begins to govern a repository without rules"
-DECLINED = "the rules of this repository do not hold in this clone; `remit adopt` ends that"
+DECLINED_NOTICE = "the rules of this repository do not hold in this clone; `remit adopt` ends that"
 
 
 @click.command()
@@ -79,7 +79,7 @@ def adopt(
         raise Failure("ALREADY_GOVERNED", "the rules hold here already", fix=fix)
     if never:
         decline_rules(home, workspace)
-        emit({"declined": True}, as_json, DECLINED)
+        emit({"declined": True}, as_json, DECLINED_NOTICE)
         return
     if always and not find_remote(workspace):
         raise Failure("NO_REMOTE", "--always needs a remote `origin`, and there is none", fix="git remote add origin …")

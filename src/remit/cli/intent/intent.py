@@ -245,7 +245,7 @@ def widen(paths: tuple[str, ...], why: str) -> None:
     say_asked("remit intent edit ID --add-scope GLOB")
 
 
-ASKED = (
+AGENT_REQUEST_NOTICE = (
     "The person's answer stands beside this result. If none does, nobody was asked: run this by itself, with the words "
     "and options of its help."
 )
@@ -255,7 +255,7 @@ def say_asked(by_hand: str) -> None:
     """Say where the answer stands, to an agent; a person does it by hand. Raises Failure."""
     if not is_below_agent():
         raise Failure("FOR_AGENTS", "an agent asks this from its shell", fix=f"you need not ask: `{by_hand}`")
-    emit({"asked": True}, as_json=False, text=ASKED)
+    emit({"asked": True}, as_json=False, text=AGENT_REQUEST_NOTICE)
 
 
 @intent.command("clear")

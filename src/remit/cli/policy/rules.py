@@ -11,7 +11,7 @@ from remit.core.untrusted_input import sanitise_full_line
 from remit.gate.accepted_rules.review import accept_found_rules
 from remit.gate.gate import Gate
 
-NOTHING = "git brought no looser rules: the files' rules are in force"
+NO_CHANGES = "git brought no looser rules: the files' rules are in force"
 
 
 @click.group()
@@ -24,7 +24,7 @@ def rules() -> None:
 def diff(repo: Path, as_json: bool) -> None:
     """Show what git brought that is looser than the accepted rules, and does not hold."""
     gate = governed_gate(repo)
-    emit({"in_force": gate.rules.mode, "loosened": list_changes(gate)}, as_json, list_changes(gate) or NOTHING)
+    emit({"in_force": gate.rules.mode, "loosened": list_changes(gate)}, as_json, list_changes(gate) or NO_CHANGES)
 
 
 @rules.command()
@@ -36,7 +36,7 @@ def accept(repo: Path, as_json: bool) -> None:
     found = list_changes(gate)
     if found:
         accept_found_rules(gate)
-    emit({"accepted": found}, as_json, ["accepted:", *found] if found else NOTHING)
+    emit({"accepted": found}, as_json, ["accepted:", *found] if found else NO_CHANGES)
 
 
 def list_changes(gate: Gate) -> list[str]:

@@ -118,23 +118,23 @@ def loosened_fields(old: Intent, new: Intent) -> Iterator[tuple[str, tuple[Any, 
         yield "network", ("none", "none → allow")
 
 
-def is_more(old: Any, new: Any) -> bool:
+def is_higher_limit(old: Any, new: Any) -> bool:
     """Return whether a limit is higher; None is none at all."""
     return old is not None and (new is None or new > old)
 
 
 LOOSER: dict[str, Callable[[Any, Any], bool]] = {
     "overrides": lambda old, new: not set(new) <= set(old),
-    "approvals.threshold": is_more,
-    "approvals.grant_hours": is_more,
-    "session.idle_minutes": is_more,
+    "approvals.threshold": is_higher_limit,
+    "approvals.grant_hours": is_higher_limit,
+    "session.idle_minutes": is_higher_limit,
     "session.detour_minutes": lambda old, new: new < old,
     "containment.rewrite": lambda old, new: old == "auto" and new == "off",
     "containment.ssh_agent": lambda old, new: new and not old,
-    "containment.time_limit_s": lambda old, new: is_more(old or None, new or None),
-    "containment.size_limit_mib": is_more,
-    "run.max_turns": is_more,
-    "run.max_cost_usd": is_more,
+    "containment.time_limit_s": lambda old, new: is_higher_limit(old or None, new or None),
+    "containment.size_limit_mib": is_higher_limit,
+    "run.max_turns": is_higher_limit,
+    "run.max_cost_usd": is_higher_limit,
 }
 """When a setting is looser than it was. Settings that need `remit trust` are not here: they have no effect before."""
 

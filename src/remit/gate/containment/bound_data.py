@@ -26,7 +26,7 @@ from remit.gate.containment.contained_command import ContainedCommand, find_writ
 from remit.gate.context import WorkspaceContext, join_lines
 from remit.gate.records.call_records import call_body
 from remit.gate.records.recorder import find_recorded_events
-from remit.gate.runtime_data.data_files import CLUSTER_FILE, is_unlinked, list_databases
+from remit.gate.runtime_data.data_files import CLUSTER_FILE, is_no_link, list_databases
 from remit.gate.runtime_data.proposals import looks_like_data
 from remit.gate.snapshots.take import DAY_S, occasion_of_call
 from remit.gate.undo.undo import MAX_NAMED, MAX_RECORDED
@@ -78,7 +78,7 @@ class DataOutcome(Struct, frozen=True):
 
 
 NO_DATA = DataOutcome()
-UNSTAGED: dict[str, BoundData] = {}
+BOUND_OF_UNSTAGED: dict[str, BoundData] = {}
 """The databases of commands that run without an overlay, by session and call."""
 
 
@@ -103,10 +103,10 @@ def bind_unstaged(command: ContainedCommand) -> tuple[Path, ...]:
     data = command.context.find_data_patterns()
     if data is None:
         return ()
-    bound = UNSTAGED[unstaged_key(command)] = prepare_bound(command, unstaged_key(command))
+    bound = BOUND_OF_UNSTAGED[unstaged_key(command)] = prepare_bound(command, unstaged_key(command))
     root = command.context.workspace.root
     folders = {literal_folder(pattern) for pattern in data.patterns if pattern.endswith("/**")} - {""}
-    named = [root / folder for folder in folders if (root / folder).is_dir() and is_unlinked(root, folder.rstrip("/"))]
+    named = [root / folder for folder in folders if (root / folder).is_dir() and is_no_link(root, folder.rstrip("/"))]
     return (*map(Path, map(decode_path, bound.places)), *named)
 
 
@@ -117,7 +117,7 @@ def unstaged_key(command: ContainedCommand) -> str:
 def settle_unstaged_data(command: ContainedCommand) -> DataOutcome:
     """Return what a command without an overlay changed in databases. Raises RECORDING_ERRORS."""
     key = unstaged_key(command)
-    bound = UNSTAGED.pop(key, None)
+    bound = BOUND_OF_UNSTAGED.pop(key, None)
     return settle_databases(command, key, bound, None) if bound else NO_DATA
 
 
@@ -132,7 +132,7 @@ def prepare_bound(command: ContainedCommand, key: str) -> BoundData:
     context, root = command.context, command.context.workspace.root
     data = context.find_data_patterns()
     paths = list_databases(context, data) if data else []
-    paths = [path for path in paths if not is_removed_by(command, path)]
+    paths = [path for path in paths if not must_remove_path(command, path)]
     if not paths or any(patterns == NO_FILE for patterns in command.gather_facts().session.narrow):
         return BoundData()
     barred = find_write_objections(command, paths, paths)
@@ -157,18 +157,18 @@ def prepare_bound(command: ContainedCommand, key: str) -> BoundData:
     )
 
 
-def is_removed_by(command: ContainedCommand, path: str) -> bool:
+def must_remove_path(command: ContainedCommand, path: str) -> bool:
     """Return whether the command's text takes a database away: nothing bound can go, so it is staged instead."""
     with suppress(UnreadableShell, ValueError):
         here = posixpath.relpath(command.call.cwd, str(command.context.workspace.root))
         for call in find_program_calls(command.call.command or ""):
             names = (posixpath.normpath(posixpath.join(here, word)) for word in call.words if not word.startswith("-"))
-            if call.name in REMOVING_PROGRAMS and any(is_named_by(path, name) for name in names):
+            if call.name in REMOVING_PROGRAMS and any(has_path_in(path, name) for name in names):
                 return True
     return False
 
 
-def is_named_by(path: str, name: str) -> bool:
+def has_path_in(path: str, name: str) -> bool:
     if path == name or path.startswith(f"{name}/"):
         return True
     with suppress(ValueError):

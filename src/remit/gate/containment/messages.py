@@ -88,7 +88,7 @@ def git_part_dropped(folder: str, why: str) -> Finding:
     return make_finding("PROTECTED_PATH", folder, f"{GIT_PART_DROPPED}{why}.")
 
 
-def nested_dropped(first: Finding, tree: str) -> Finding:
+def repository_dropped(first: Finding, tree: str) -> Finding:
     """Return the one finding about a repository of which nothing comes over; `first` is that of its reason."""
     why = first.message.removeprefix(GIT_PART_DROPPED)
     shown = sanitise_line(tree)

@@ -56,8 +56,8 @@ from remit.gate.containment.messages import (
     describe_unseen_things,
     git_part_dropped,
     make_finding,
-    nested_dropped,
     path_finding,
+    repository_dropped,
 )
 from remit.gate.context import Attempts, WorkspaceContext, contents_to_keep, join_lines
 from remit.gate.effects.changes import CompletedCall, Effects, make_call_records, update_state
@@ -251,7 +251,7 @@ def take_over(
     findings += [path_finding("not written", path, why=why) for path, why in failed.items()]
 
     # 3 Bring git's part over, unless a file of it could not be written.
-    notes: list[str] = [describe_kept_work(snapshot)] if snapshot and parts[-1].has_discarded(done) else []
+    notes: list[str] = [describe_kept_work(snapshot)] if snapshot and parts[-1].has_discarded_work(done) else []
     for part, verdict in zip(parts, verdicts, strict=True):
         lost = [path for path in failed if not part.nested or is_inside(path, part.nested.tree)]
         if lost and verdict.stays:
@@ -397,7 +397,7 @@ def join_verdicts(verdict: GitVerdict, objections: Mapping[str, Finding]) -> tup
     if verdict.unit:
         # In the place of all its files one finding stands, with the reason of the first.
         first = joined[refused[0]] if verdict.stays else verdict.findings[0]
-        told = first if first.path == verdict.unit and not verdict.stays else nested_dropped(first, verdict.unit)
+        told = first if first.path == verdict.unit and not verdict.stays else repository_dropped(first, verdict.unit)
         others = {path: path_finding("dropped with git", path) for path in verdict.whole}
         return replace(verdict, stays=False, findings=(told,)), {**others, **joined, verdict.unit: told}
     if verdict.stays:
@@ -648,7 +648,7 @@ class GitPart:
         put_maker(command.context.state, verdict.new_names, command.call.session.session_id, command.intent_id)
         return []
 
-    def has_discarded(self, done: Mapping[str, Change]) -> bool:
+    def has_discarded_work(self, done: Mapping[str, Change]) -> bool:
         """Return whether the command brought files back to the versions that git has, or its text says so."""
         if analyse(self.command.call.command or "").is_restorable:
             return bool(done)

@@ -14,7 +14,7 @@ from remit.gate.intents.owned_files import list_present_files, match_files
 from remit.workspace.git.command import Git, GitError
 from remit.workspace.place.workspace import Workspace
 
-MOVED_TOGETHER = 0.6
+MOVED_SHARE = 0.6
 """Share of a pattern's files that have to lie below one folder now, for it to be proposed."""
 
 
@@ -81,7 +81,7 @@ def trace_pattern(workspace: Workspace, pattern: str, files: Sequence[str]) -> D
     if not gone:
         return None
     target, moved = folders.most_common(1)[0] if folders else ("", 0)
-    is_move = target not in ("", "/") and moved >= MOVED_TOGETHER * gone
+    is_move = target not in ("", "/") and moved >= MOVED_SHARE * gone
     return DeadPattern(pattern, commit, date, gone, moved, f"{target}**" if is_move else "")
 
 

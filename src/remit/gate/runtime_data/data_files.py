@@ -66,7 +66,7 @@ def walk_pattern(root: Path, pattern: str, data: DataPatterns) -> Iterator[str]:
     for here, names, files in os.walk(root / folder):
         place = os.path.relpath(here, root)
         inside = "" if place == "." else f"{place}/"
-        if CLUSTER_FILE in files and data.covers(f"{inside}{CLUSTER_FILE}") and is_unlinked(root, place):
+        if CLUSTER_FILE in files and data.covers(f"{inside}{CLUSTER_FILE}") and is_no_link(root, place):
             names.clear()
             yield place
             continue
@@ -98,9 +98,9 @@ def is_plain_data(root: Path, path: str) -> bool:
         stat.S_ISREG(found.st_mode)
         and found.st_nlink == 1
         and not found.st_mode & EXECUTABLE
-        and is_unlinked(root, path)
+        and is_no_link(root, path)
     )
 
 
-def is_unlinked(root: Path, path: str) -> bool:
+def is_no_link(root: Path, path: str) -> bool:
     return os.path.realpath(root / path) == os.path.join(os.path.realpath(root), path)  # noqa: PTH118

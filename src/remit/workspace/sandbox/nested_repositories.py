@@ -107,7 +107,7 @@ def find_nested_repositories(
             if had and not had_file:
                 found.append(replace(one, objection="its `.git` became something else"))
         elif had and kinds == {"gone"}:
-            why = "" if is_emptied(root, tree, changes) else "its `.git` alone was taken away"
+            why = "" if is_tree_empty(root, tree, changes) else "its `.git` alone was taken away"
             found.append(replace(one, state="removed", objection=why))
         else:
             inner = GitLayer(one.upper, place, [c for c in own if c.path])
@@ -182,7 +182,7 @@ def find_work_tree(common: Path, root: Path) -> str | None:
     return str(place.relative_to(root)) if named and place != root and place.is_relative_to(root) else None
 
 
-def is_emptied(root: Path, tree: str, changes: Iterable[StagedChange]) -> bool:
+def is_tree_empty(root: Path, tree: str, changes: Iterable[StagedChange]) -> bool:
     """Return whether nothing is left in a work tree."""
     gone = {c.path for c in changes if c.kind == "gone"}
     stays = any(c.kind != "gone" and c.path.startswith(f"{tree}/") for c in changes)

@@ -46,15 +46,17 @@ def write_docker(name: str, words: Sequence[Word]) -> Writes:
     return tuple(replace(write, names_inside=(into,)) for write in writes)
 
 
-LISTED = OptionRow("aqnlsgx", "f", "all quiet latest size no-trunc digests tree services orphans", "filter format last")
-SHOWN = OptionRow("fts", "n", "follow timestamps details size no-color no-log-prefix latest", "tail since until "
+LIST_WORDS = OptionRow(
+    "aqnlsgx", "f", "all quiet latest size no-trunc digests tree services orphans", "filter format last"
+)
+SHOW_WORDS = OptionRow("fts", "n", "follow timestamps details size no-color no-log-prefix latest", "tail since until "
     "format type index")  # fmt: skip
 CONTAINER_VERBS = {
     "ps|images|container ls|container list|container ps|image ls|image list|volume ls|volume list|network ls|"
-    "network list|context ls|compose ps|compose ls|compose images|buildx ls": LISTED,
+    "network list|context ls|compose ps|compose ls|compose images|buildx ls": LIST_WORDS,
     "logs|inspect|port|diff|history|version|info|container logs|container inspect|container port|container diff|"
     "image inspect|image history|volume inspect|network inspect|context show|compose logs|compose port|"
-    "compose version|system info|system df": SHOWN,
+    "compose version|system info|system df": SHOW_WORDS,
     "top|container top|compose top": OptionRow(),
     "stats|container stats": OptionRow("a", "", "all no-stream no-trunc", "format", required="--no-stream"),
 }
@@ -156,7 +158,7 @@ PROGRAMS = rows({
         roles="wrapper"),
     "podman": Program(reads=read_containers, danger=CONTAINERS, roles="wrapper"),
     "nerdctl": Program(reads=read_containers, danger=GIVES_MACHINE),
-    "docker-compose": Program(reads=verbs_that_read({"ps|images": LISTED, "logs|port|version": SHOWN}),
+    "docker-compose": Program(reads=verbs_that_read({"ps|images": LIST_WORDS, "logs|port|version": SHOW_WORDS}),
         danger=(DangerRule("down", "destroys containers and their data",
         "-v --volumes --rmi"),)),
     "npm pnpm yarn cargo flit pdm lerna": Program(danger=REGISTRY),
