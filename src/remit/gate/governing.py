@@ -817,9 +817,14 @@ def find_named_workspaces(call: ToolCall, governing: Workspace | None, home: Pat
     roots = dict.fromkeys(find_marked_folder(place, known) for place in islice(places, MAX_PLACES))
     near = [locate_workspace(Path(root)) for root in roots if root is not None and root != own]
     found = {w.root: w for w in near if w is not None and w.is_governed and str(w.root) != own}
-    gone = frozenset(find_removed_work_trees(call) if found else ())
     shared = governing.common_dir if governing is not None else None
-    return [w for w in found.values() if w.root not in gone or w.common_dir != shared or not w.is_disposable]
+    for root in find_removed_work_trees(call) if found else ():
+        # Imported here: few commands remove a worktree.
+        from remit.workspace.worktrees import is_disposable
+
+        if (gone := found.get(root)) is not None and gone.common_dir == shared and is_disposable(gone):
+            del found[root]
+    return list(found.values())
 
 
 def find_removed_work_trees(call: ToolCall) -> Iterator[Path]:
