@@ -202,10 +202,13 @@ def break_settings(agent: DialogAgent) -> None:
     (agent.home / ".claude" / "settings.json").write_text("{")
 
 
-def write_skill(agent: DialogAgent) -> None:
-    page = agent.cwd / ".claude" / "skills" / "x" / "SKILL.md"
-    page.parent.mkdir(parents=True)
-    page.write_text("---\nhooks: {PermissionRequest: []}\n---\n")
+def write_page(name: str, head: str) -> Callable[[DialogAgent], None]:
+    def write(agent: DialogAgent) -> None:
+        page = agent.cwd / name
+        page.parent.mkdir(parents=True)
+        page.write_text(f"---\n{head}\n---\n")
+
+    return write
 
 
 UNASKED: dict[str, tuple[Callable[[DialogAgent], None], str]] = {
@@ -219,6 +222,7 @@ UNASKED: dict[str, tuple[Callable[[DialogAgent], None], str]] = {
     "no terminal": (set_field("tty", False), "without a terminal"),
     "headless": (set_field("options", ("-p", "do it")), "its option -p may answer"),
     "a program answers": (set_field("options", ("--permission-prompt-tool=x",)), "--permission-prompt-tool may answer"),
+    "another folder's pages": (set_field("options", ("--add-dir", "..")), "its option --add-dir may answer"),
     "another program's hook": (set_field("name", "vim"), "did not start the hook's process itself"),
     "a command plays the hook": (
         set_field("words", ("sh", "-c", "true; hook claude-code pre; true")),
@@ -233,7 +237,14 @@ UNASKED: dict[str, tuple[Callable[[DialogAgent], None], str]] = {
     "a deny rule": (set_settings(permissions={"deny": ["Bash(remit:*)"]}), "settings deny this command"),
     "a hook that answers": (set_settings(hooks={"PermissionRequest": [{}]}), "the PermissionRequest hook of"),
     "a plugin": (set_settings(enabledPlugins={"x@y": True}), "the plugin 'x@y'"),
-    "a skill's hook": (write_skill, "the PermissionRequest hook of"),
+    "a skill's hook": (
+        write_page(".claude/skills/x/SKILL.md", "hooks: {PermissionRequest: []}"),
+        "the PermissionRequest hook of",
+    ),
+    "an inner folder's hook, in disguise": (
+        write_page("src/a/.claude/commands/x.md", r'hooks: {"Permission\x52equest": []}'),
+        "the PermissionRequest hook of",
+    ),
     "settings that cannot be read": (break_settings, "which cannot be read"),
     "another command under way": (begin_other_command, "another command of this session is under way"),
 }  # fmt: skip

@@ -375,9 +375,13 @@ class TargetFinder:
             if not write.is_work_tree:
                 raise UnclearWrite(f"what comes into {raw!r} is not in the text")
             yield NamedFile(f"{raw.rstrip('/')}/*", follows=False)
-        if write.is_work_tree and write.is_recursive and workspace_at(full, full).is_disposable:
-            yield NamedFile(f"{raw.rstrip('/')}/*", follows=False)
-            return
+        if write.is_work_tree and write.is_recursive:
+            # Imported here: few commands remove a worktree.
+            from remit.workspace.worktrees import is_disposable
+
+            if is_disposable(workspace_at(full, full)):
+                yield NamedFile(f"{raw.rstrip('/')}/*", follows=False)
+                return
         stays = write.edits_in_place
         inside = list(self.files_below(raw, stays=stays)) if is_folder and write.is_recursive else []
         yield from inside

@@ -317,10 +317,7 @@ def read_rules(workspace: Workspace) -> Rules:
         document = IntentsDocument(findings=(LintFinding("YAML_PARSE_ERROR", "error", lost),))
     else:
         document, files = read_all_intents(folder, workspace)
-    if document is not None and ignore.intents:
-        # A line bars a label: both intents, where two have it.
-        apart = {i.id for i in document.intents if split_id(i.id)[0] in ignore.intents}
-        ignore = replace(ignore, intents=ignore.intents | apart)
+    ignore = replace(ignore, intents=find_barred(ignore.intents, document.intents if document else ()))
     written, life, records = document, dict[str, DerivedStatus](), dict[str, LifeRecord]()
     try:
         records = read_life(workspace)
@@ -367,6 +364,14 @@ def list_linked_rules(workspace: Workspace, folder: Path) -> list[str]:
     places = (*(folder / name for name in names), workspace.root / ".intentignore")
     linked = (place for place in places if place.is_symlink())
     return [f"{os.path.relpath(place, workspace.root)} {LINK_REFUSAL}" for place in linked]
+
+
+def find_barred(names: frozenset[str], intents: Iterable[Intent]) -> frozenset[str]:
+    """Return barred names with the ids of what they bar: a label bars both intents, where two have it, and an id that
+    is told apart its intent, whatever the label is by now.
+    """
+    uids = {uid for name in names if (uid := split_id(name)[1])}
+    return names | {i.id for i in intents if names and (split_id(i.id)[0] in names or identify(i) in uids)}
 
 
 def watch_file(workspace: Workspace, folder: Path, file: IntentFile) -> tuple[str, tuple[int, ...]]:
@@ -609,7 +614,7 @@ def hold_accepted_rules(workspace: Workspace, folder: Path, rules: Rules) -> Rul
         config=held.config,
         document=replace(rules.document, intents=intents) if rules.document else None,
         intents=IntentSet(intents),
-        ignore=IntentIgnore(frozenset(held.barred), held.patterns),
+        ignore=IntentIgnore(find_barred(frozenset(held.barred), intents), held.patterns),
         loosened=tuple((one.what, one.change) for one in loosened),
     )
 
@@ -817,9 +822,14 @@ def find_named_workspaces(call: ToolCall, governing: Workspace | None, home: Pat
     roots = dict.fromkeys(find_marked_folder(place, known) for place in islice(places, MAX_PLACES))
     near = [locate_workspace(Path(root)) for root in roots if root is not None and root != own]
     found = {w.root: w for w in near if w is not None and w.is_governed and str(w.root) != own}
-    gone = frozenset(find_removed_work_trees(call) if found else ())
     shared = governing.common_dir if governing is not None else None
-    return [w for w in found.values() if w.root not in gone or w.common_dir != shared or not w.is_disposable]
+    for root in find_removed_work_trees(call) if found else ():
+        # Imported here: few commands remove a worktree.
+        from remit.workspace.worktrees import is_disposable
+
+        if (gone := found.get(root)) is not None and gone.common_dir == shared and is_disposable(gone):
+            del found[root]
+    return list(found.values())
 
 
 def find_removed_work_trees(call: ToolCall) -> Iterator[Path]:

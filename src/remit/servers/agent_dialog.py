@@ -145,6 +145,7 @@ def find_hooks_of_pages(gate: Gate, call: ToolCall) -> None:
     row, environment, here = ROWS[call.agent], gate.environment, Path(call.cwd)
     places = [Path(environment.config_folders.get(call.agent) or environment.home / row.config_folder)]
     places += [folder / row.config_folder for folder in (here, *here.parents)]
+    places += find_folders_below(gate.workspace.root, row.config_folder)
     seen = 0
     for tree in (place / name for place in dict.fromkeys(places) for name in PAGE_FOLDERS):
         for folder, _, names in os.walk(tree, followlinks=True):
@@ -157,15 +158,27 @@ def find_hooks_of_pages(gate: Gate, call: ToolCall) -> None:
                     raise NoDialog(f"the PermissionRequest hook of {page} may answer in the person's place")
 
 
+def find_folders_below(root: Path, name: str) -> Iterator[Path]:
+    """Yield the folders of that name below a root: the agent takes pages of inner folders in where it works there."""
+    for folder, names, _ in os.walk(root):
+        names[:] = [inner for inner in names if inner != ".git"]
+        if name in names:
+            yield Path(folder, name)
+
+
 def has_answering_hook(page: Path) -> bool:
     """Return whether a page's first lines may bring a hook that answers questions: one that cannot be read may."""
     try:
         if not page.is_file():
             return False
         with page.open("rb") as file:
-            return b"PermissionRequest" in file.read(PAGE_BYTES)
+            text = file.read(PAGE_BYTES)
     except OSError:
         return True
+    head, end, _ = text.partition(b"\n---")
+    # YAML writes a key with escapes, too; and a head without an end goes on behind what was read.
+    is_unclear = b"\\" in head or (not end and len(text) == PAGE_BYTES)
+    return b"PermissionRequest" in text or (text.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"---") and is_unclear)
 
 
 def find_hook(call: ToolCall) -> Asker:

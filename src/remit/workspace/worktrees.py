@@ -82,6 +82,17 @@ class HandInResult(Struct, frozen=True):
     outside: tuple[str, ...] = ()
 
 
+def is_disposable(workspace: Workspace) -> bool:
+    """Return whether it is a linked worktree of which no plan's attempt has kept anything, and which holds nothing
+    uncommitted: a setting that hides untracked files from git's own look hides none here.
+    """
+    if workspace.assignment_path is None or Path(workspace.assignment_path).parent.exists():
+        return False
+    with suppress(GitError):
+        return not Git(workspace.root).run(*STATUS_WORDS, "--untracked-files=normal")
+    return False
+
+
 class Worktrees:
     """The worktrees of attempts of one repository, in a folder outside of it. Methods raise GitError, OSError.
 

@@ -13,6 +13,7 @@ from remit.core.intent import Intent, identify
 from remit.core.intents.strictness import RuleSet, hold_stricter
 from remit.gate.gate import Gate
 from remit.gate.intents.mending import renumber_intent
+from remit.gate.intents.person_edits import draft_fork
 
 Layout: TypeAlias = Literal["files", "list"]
 TIMES = {"mine": "2026-11-01T00:00:00Z", "theirs": "2026-11-02T00:00:00Z"}
@@ -131,13 +132,16 @@ def test_a_doubled_intent_is_completed_by_its_label_or_name(repository: Path, ho
     assert "status: DONE" not in (folder / "INT-001-theirs.yaml").read_text()
 
 
-def test_a_line_of_intentignore_bars_both(repository: Path, home: Path) -> None:
+@pytest.mark.parametrize("barred", ["INT-001", f"intent: INT-001~{UIDS['mine']}  # not now"])
+def test_a_line_of_intentignore_bars_by_label_and_by_uid(repository: Path, home: Path, barred: str) -> None:
     governed(repository)
     declare(repository, "files", "mine")
     agent = Agent(repository, home)
     agent.select()
-    (repository / ".intentignore").write_text("INT-001\n")
+    (repository / ".intentignore").write_text(f"{barred}\n")
     declare(repository, "files", "mine", "theirs")
+    assert "INTENT_IGNORED" in str(agent.write("src/a.py", "x\n"))
+    renumber_intent(Gate.open(repository).intents, "INT-001", "INT-001-theirs.yaml")
     assert "INTENT_IGNORED" in str(agent.write("src/a.py", "x\n"))
 
 
@@ -159,3 +163,9 @@ def test_a_doubled_label_hides_no_wider_scope() -> None:
     held, loosened = hold_stricter(RuleSet("enforce", intents=(narrow,)), RuleSet("enforce", intents=(wide,)))
     assert held.intents[0].owned_scope == ("src/**",)
     assert loosened
+
+
+def test_a_fork_is_an_intent_of_its_own() -> None:
+    old = Intent("INT-004", ("src/**",), uid=UIDS["mine"], created_at=TIMES["mine"], formerly=("INT-001",))
+    made = draft_fork(old)
+    assert (made.uid, made.formerly, made.created_at) == (None, (), None)

@@ -47,6 +47,14 @@ def test_selecting_and_clearing_leave_the_tree_as_it_was(repository: Path, home:
     assert Gate.open(repository).rules.life["INT-001"].said.startswith("claude-code in ")
 
 
+def test_another_time_of_making_takes_no_recorded_end_away(repository: Path, home: Path) -> None:
+    intents = Gate.open(committed(repository)).intents
+    (repository / ".orchestration/remit.toml").write_text('mode = "enforce"\nintents.write_back = "never"\n')
+    intents.set_status("INT-001", "ABORTED", by="person")
+    for created_at in ("2026-11-02T00:00:00Z", "2026-11-01T00:00:00Z"):
+        assert intents.edit("INT-001", {"created_at": created_at}, by="person").status == "ABORTED"
+
+
 def test_an_end_is_written_where_the_work_was_done(repository: Path, home: Path) -> None:
     agent = Agent(committed(repository), home)
     agent.select()

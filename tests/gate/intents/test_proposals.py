@@ -169,6 +169,11 @@ def test_in_a_small_repository_a_few_files_are_no_wide_scope(owned: int, is_wide
     assert is_wide_scope(("src/**",), files) == is_wide
 
 
+@pytest.mark.parametrize("scope", [("**", "!a", "!a/b/c/d", "!z9*"), ("[!a]*/**",), ("*.py", "*/**")])
+def test_a_scope_of_nearly_everything_is_wide_without_a_file(scope: tuple[str, ...]) -> None:
+    assert is_wide_scope(scope, [])
+
+
 @pytest.mark.parametrize("command", ["", "  ", "a" * (MAX_VALUE_CHARS + 1), "true\nrm -rf /", "true \x1b[2K; rm -rf /"])
 def test_a_command_that_cannot_be_shown_whole_is_refused(gate: Gate, command: str) -> None:
     result = run_tool(gate, Caller(KEY, "claude-code", True), "propose_intent", wanted(criteria=[{"verify": command}]))

@@ -31,7 +31,10 @@ RULE_OPTIONS: dict[str, RuleEffect] = {
     "--disallowed-tools": "deny",
 }
 ANSWERING_OPTIONS = frozenset(
-    ["--permission-prompt-tool", "--input-format", "--output-format", "--sdk-url", "--print", "--plugin-dir"]
+    [
+        *("--permission-prompt-tool", "--input-format", "--output-format", "--sdk-url", "--print"),
+        *("--plugin-dir", "--add-dir", "--agents"),
+    ]
 )
 """Options with which no person answers a question at the terminal, or that bring hooks which may."""
 

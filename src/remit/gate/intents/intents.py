@@ -39,6 +39,7 @@ from remit.gate.governing import (
     pending_folder,
     put_life_record,
     put_pending,
+    read_life,
 )
 from remit.gate.intents.bindings import IntentBinding
 from remit.gate.intents.lessons import find_relevant_lessons
@@ -252,11 +253,22 @@ class Intents:
 
     def edit(self, intent_id: str, changes: Mapping[str, Any], *, by: str) -> Intent:
         validate_scope(changes.get("owned_scope", ()), required="owned_scope" in changes)
-        self.get(intent_id)
+        old = self.get(intent_id)
         self.change_fields(intent_id, changes)
         accept_change(self.workspace, lambda rules, found: rules.take_fields(found, intent_id, changes))
+        self.carry_life(old, self.get(intent_id), by)
         self.context.record_intent_changes(self.rules, by=by)
         return self.get(intent_id)
+
+    def carry_life(self, old: Intent, new: Intent, by: str) -> None:
+        """Record the newest step of an intent's life under its uid, if another time of making has changed that."""
+        if identify(old) == identify(new):
+            return
+        records = read_life(self.workspace)
+        known, own = records.get(identify(old)), records.get(identify(new))
+        if known is not None and (own is None or own.at < known.at):
+            detail = {"from": known.status, "to": known.status, "notes": "created_at was changed", "by": by}
+            self.record_life(new, known, detail)
 
     def delete(self, intent_id: str, *, by: str) -> None:
         """Delete a DRAFT intent without records."""

@@ -79,7 +79,7 @@ def draft_intent(
 def draft_fork(old: Intent, name: str = "") -> Intent:
     """Return a new DRAFT with the scope, constraints and criteria of another intent, which it refers to."""
     references = tuple(dict.fromkeys((*old.references, old.id)))
-    base = replace(old, blocked_reason=None, references=references)
+    base = replace(old, blocked_reason=None, references=references, uid=None, formerly=(), created_at=None)
     return draft_intent(base, intent_id="", name=name or old.title, scope=())
 
 

@@ -29,6 +29,7 @@ from remit.workspace.place.workspace import ORCHESTRATION_FOLDER
 GLOB_CHARS = frozenset("*?[{!\\")
 WIDE_SHARE = 0.25
 """Share of a repository's files above which a scope is so wide that one key is too little."""
+PROBES = ("a", "a/b/c/d", "z9", "z9/y8/x7/w6")  # paths that only a pattern for nearly everything owns
 FEW_FILES = 3  # a scope of so few files is not wide, however small the repository
 
 MIN_TOGETHER, MIN_TOGETHER_SHARE = 3, 0.5
@@ -90,7 +91,9 @@ def is_own_file(path: str) -> bool:
 
 def is_wide_scope(scope: Sequence[str], files: Sequence[str]) -> bool:
     """Return whether a scope owns all that may come at the root, or more than WIDE_SHARE of the files and FEW_FILES."""
-    if Scope(tuple(scope)).matches("a/b/c/d") or Scope(tuple(scope)).matches("a"):
+    # An exclusion makes no wide pattern narrow: it may be of the very names that are tried here.
+    owned = Scope(tuple(pattern for pattern in scope if not pattern.startswith("!")))
+    if any(map(owned.matches, PROBES)):
         return True
     return len(match_files(scope, files)) > max(FEW_FILES, WIDE_SHARE * len(files))
 

@@ -27,6 +27,7 @@ from remit.core.intent import (
     IntentsDocument,
     LintFinding,
     is_intent_id,
+    split_id,
     tell_apart,
 )
 from remit.core.intents.validation import PlacedIntent, validate_intents
@@ -322,9 +323,9 @@ def read_intent_ignore(workspace: Workspace) -> IntentIgnore:
 
 
 def parse_barred_intent(line: str) -> str | None:
-    """Return the id in `intent: INT-003`, or in a line with only an id."""
-    found = re.fullmatch(r"\s*(?:intent:\s*)?([A-Z]{2,8}-\d{3,})\s*(?:#.*)?", line, re.ASCII)
-    return found[1] if found and is_intent_id(found[1]) else None
+    """Return the id in `intent: INT-003`, or in a line with only an id; it may be told apart by a uid."""
+    found = re.fullmatch(r"\s*(?:intent:\s*)?([A-Z]{2,8}-\d{3,}(?:~[0-9a-f]{8})?)\s*(?:#.*)?", line, re.ASCII)
+    return found[1] if found and is_intent_id(split_id(found[1])[0]) else None
 
 
 def is_pattern(line: str) -> bool:

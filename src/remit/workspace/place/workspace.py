@@ -99,11 +99,6 @@ class Workspace(Struct, frozen=True, dict=True):
         return self.assignment_path is not None and os.path.lexists(self.assignment_path)
 
     @property
-    def is_disposable(self) -> bool:
-        """Whether it is a linked worktree of which no plan's attempt has kept anything."""
-        return self.assignment_path is not None and not path_exists(os.path.dirname(self.assignment_path))  # noqa: PTH120
-
-    @property
     def git_view(self) -> Path | None:
         """The git folder that git works with here now: of a running attempt its own copy."""
         return Path(find_git_view(str(self.git_dir))) if self.git_dir else None
