@@ -260,3 +260,14 @@ def test_runtime_data_is_asked_about_once_at_a_terminal_and_only_told_elsewhere(
     assert "Commands may change it under any intent; a copy is kept before." in said
     assert 'data = ["db.sqlite3"]' in (repository / ".orchestration" / "remit.toml").read_text()
     assert "not trusted" not in person.run(repository, "status").stdout
+
+
+def test_init_mode_status_and_doctor_name_the_switch(repository: Path, home: Path) -> None:
+    people = Person(home, ("claude",))
+    (home / ".claude").mkdir()
+    (home / ".claude/settings.json").write_text('{"disableAllHooks": true}')
+    for words in (("init", "--yes"), ("init",), ("mode", "enforce"), ("status",)):
+        done = people.run(repository, *words)
+        assert "disableAllHooks = true in ~/.claude/settings.json" in done.stdout + done.stderr, words
+    done = people.run(repository, "doctor", "--runs", "1")
+    assert (done.returncode, "disableAllHooks = true in ~/.claude/settings.json" in done.stdout) == (1, True)

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from cli.wired_home import Person
 from remit.wiring.agents import SettingsPlace
 from remit.wiring.hook_switches import find_hook_switches
 
@@ -72,14 +71,3 @@ def test_the_environment_and_moved_files_count_too(tmp_path: Path) -> None:
     variables = {"CLAUDE_CODE_SAFE_MODE": "1", "QWEN_CODE_SYSTEM_SETTINGS_PATH": str(tmp_path / "moved/settings.json")}
     found = find_hook_switches(["claude-code", "qwen"], place, None, variables, tmp_path)
     assert [switch.agent for switch in found] == ["claude-code", "claude-code", "qwen"]
-
-
-def test_init_mode_status_and_doctor_name_the_switch(repository: Path, home: Path) -> None:
-    people = Person(home, ("claude",))
-    (home / ".claude").mkdir()
-    (home / ".claude/settings.json").write_text(ALL_OFF)
-    for words in (("init", "--yes"), ("init",), ("mode", "enforce"), ("status",)):
-        done = people.run(repository, *words)
-        assert "disableAllHooks = true in ~/.claude/settings.json" in done.stdout + done.stderr, words
-    done = people.run(repository, "doctor", "--runs", "1")
-    assert (done.returncode, "disableAllHooks = true in ~/.claude/settings.json" in done.stdout) == (1, True)
