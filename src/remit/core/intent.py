@@ -125,10 +125,11 @@ def match_intents(given: str, intents: Iterable[Intent]) -> list[Intent]:
     name.
     """
     known, wanted = tuple(intents), make_slug(given)
+    number = wanted.lstrip("0")
     names = [(i, (i.id, *i.formerly), i.id.rpartition("-")[2].lstrip("0"), make_slug(i.name)) for i in known]
     uid = split_id(given)[1]
     exact = [i for i in known if i.id == given or (uid and identify(i) == uid)]
-    exact = exact or [i for i, ids, *words in names if given in ids or (wanted and wanted.lstrip("0") in words)]
+    exact = exact or [i for i, ids, *words in names if given in ids or (number and number in words)]
     if exact or not wanted or is_intent_id(given):
         return exact
     return [i for i, ids, _, slug in names if wanted in ids[0].lower() or wanted in slug]

@@ -379,7 +379,12 @@ class TargetFinder:
             # Imported here: few commands remove a worktree.
             from remit.workspace.worktrees import is_disposable
 
-            if is_disposable(workspace_at(full, full)):
+            tree, words = workspace_at(full, full), Path(posixpath.normpath(raw)).parts
+            named = tuple(word for word in words if word not in ("/", ".."))
+            # git looks first for a worktree whose path ends so, wherever that lies.
+            if tree.assignment_path is None or full.resolve().parts[-len(named) :] != named:
+                raise UnclearWrite(f"{raw!r} may name a worktree elsewhere")
+            if is_disposable(tree):
                 yield NamedFile(f"{raw.rstrip('/')}/*", follows=False)
                 return
         stays = write.edits_in_place

@@ -193,6 +193,7 @@ AS_A_WHOLE = {
     "git worktree remove src/tried": "PROTECTED_PATH",
     "git -c status.showUntrackedFiles=no worktree remove src/fresh": "PROTECTED_PATH",
     "git worktree remove --force src/side": "PROTECTED_PATH",
+    "git worktree remove src/far": "contained",
     "git worktree remove src/side && touch src/tried/x": "OUTSIDE_WORKSPACE",
 }
 
@@ -204,7 +205,7 @@ def test_the_text_of_a_removal_leaves_inner_repositories_to_the_judgement_of_the
     shell(repository, "git add -A; git commit -qm governed; mkdir docs src; git init -q ../other; touch ../other/x")
     for place in ("src/dep", "src/deep/er"):
         shell(repository, f"git init -q {place}; touch {place}/x")
-    for place in ("src/side", "docs/side", "src/tried", "src/fresh"):
+    for place in ("src/side", "docs/side", "src/tried", "src/fresh", "docs/src/far"):
         shell(repository, f"git worktree add -q --detach {place}")
     shell(repository, "mkdir .git/worktrees/tried/remit; touch src/fresh/x")
     overlay_untried(home)

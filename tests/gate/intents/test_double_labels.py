@@ -9,7 +9,7 @@ import pytest
 from cli.running import run
 from conftest import run_git
 from gate.driving import Agent, body, governed, records
-from remit.core.intent import Intent, identify
+from remit.core.intent import Intent, identify, match_intents
 from remit.core.intents.strictness import RuleSet, hold_stricter
 from remit.gate.gate import Gate
 from remit.gate.intents.mending import renumber_intent
@@ -169,3 +169,7 @@ def test_a_fork_is_an_intent_of_its_own() -> None:
     old = Intent("INT-004", ("src/**",), uid=UIDS["mine"], created_at=TIMES["mine"], formerly=("INT-001",))
     made = draft_fork(old)
     assert (made.uid, made.formerly, made.created_at) == (None, (), None)
+
+
+def test_zeros_mean_no_intent_without_a_latin_name() -> None:
+    assert match_intents("0", [Intent("INT-111", (), name="日本")]) == []
