@@ -14,8 +14,9 @@ EVERYTHING = ("uv.lock", "Makefile", ".ci/")
 """What all tests stand on, beside the modules that lie in `tests/` itself."""
 
 AGENTS = (
-    *("test_claude_code", "test_contained_live", "test_detours_live", "test_doctor_live", "test_elsewhere_live"),
-    *("test_failing_live", "test_first_five_minutes", "test_four_agents", "test_harness", "test_harness_others"),
+    *("test_agent_dialog_live", "test_claude_code", "test_contained_live", "test_detours_live", "test_doctor_live"),
+    *("test_elsewhere_live", "test_failing_live", "test_first_five_minutes", "test_first_minute_live"),
+    *("test_four_agents", "test_harness", "test_harness_others"),
     *("test_hooks_live", "test_observe_live", "test_own_rules_live", "test_usual_day_live", "test_why_live"),
 )
 DOCUMENTS = ("test_tutorial",)
@@ -24,7 +25,8 @@ STORIES = {
     "cli": DOCUMENTS,
     "docs": DOCUMENTS,
     "gate": (
-        *("test_claude_code", "test_contained_live", "test_detours_live", "test_everyday", "test_four_agents"),
+        *("test_agent_dialog_live", "test_claude_code", "test_contained_live", "test_detours_live", "test_django"),
+        *("test_everyday", "test_first_minute_live", "test_four_agents"),
         *DOCUMENTS,
     ),
     "host": ("test_agent_faces", "test_console_chat", *DOCUMENTS),
@@ -33,7 +35,7 @@ STORIES = {
     "policy": ("test_four_agents", "test_own_rules_live", *DOCUMENTS),
     "provenance": ("test_usual_day_live", "test_why_live", *DOCUMENTS),
     "remit_hook": AGENTS,
-    "servers": ("test_claude_code", "test_console_*", "test_failing_live", "test_hooks_live"),
+    "servers": ("test_agent_dialog_live", "test_claude_code", "test_console_*", "test_failing_live", "test_hooks_live"),
     "wiring": (*AGENTS, *DOCUMENTS),
     "workspace": ("test_everyday",),
 }
