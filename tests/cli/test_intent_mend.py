@@ -154,6 +154,20 @@ def test_two_versions_of_one_file_merge_by_field(with_files: Path) -> None:
     assert (with_files / ".orchestration" / NAME).read_text().endswith("status: DONE\n")
 
 
+def test_what_git_put_twice_without_a_conflict_is_joined(with_files: Path) -> None:
+    criterion = "acceptance_criteria:\n  - {}\n"
+    twice = criterion.format("first") + LOGIN.rstrip("\n") + "\n\n# theirs\n" + criterion.format("second")
+    file = with_files / ".orchestration" / NAME
+    file.write_text(twice)
+    assert "stands here a second time. Run: remit intent resolve" in run(with_files, "intent", "lint").stdout
+    assert "acceptance_criteria stood here twice" in remit(with_files, "intent", "resolve")
+    [found] = data(with_files, "intent", "list")
+    assert [each["text"] for each in found["acceptance_criteria"]] == ["first", "second"]
+    assert "error" not in remit(with_files, "intent", "lint")
+    file.write_text(twice + criterion.format("third"))
+    assert "more than twice; mend it by hand" in run(with_files, "intent", "resolve").stderr
+
+
 @pytest.mark.parametrize(("ours", "theirs"), [(None, LOGIN + "# kept\n"), (LOGIN + "# kept\n", None)])
 def test_what_one_side_deleted_and_the_other_changed_is_kept(
     with_files: Path, ours: str | None, theirs: str | None

@@ -23,7 +23,7 @@ def resolve(repo: Path, as_json: bool) -> None:
 
     What either side added is there, and what one side removed is not; DONE beats every other status. Of two intents
     that were given the same id, the younger gets a new one. Where both sides changed a field in different ways, ours
-    stays, and that is said. The file is written; `git add` is left to you.
+    stays, and that is said. A field that git put twice into one file is joined. `git add` is left to you.
     """
     require_person(Act.EDIT_INTENT)
     mended = resolve_conflicts(governed_gate(repo).intents)

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from operator import itemgetter
 from pathlib import Path
 
@@ -19,12 +20,13 @@ from remit.gate.intents.refusals import IntentError
 from remit.workspace.git.command import Git
 from remit.workspace.git.repository import current_branch, head_commit
 from remit.workspace.intents_file.edit import name_intent_file, render_intent_file
-from remit.workspace.intents_file.parse import parse_intents, parse_single_intent
+from remit.workspace.intents_file.parse import find_conflict, parse_intents, parse_single_intent
 from remit.workspace.intents_file.resolve import (
     Resolution,
     age_key,
     apply_merge,
     change_id,
+    join_doubled_fields,
     merge_intent_files,
     merge_intent_lists,
     read_side,
@@ -83,6 +85,7 @@ def resolve_conflicts(intents: Intents) -> list[MendedFile]:
         found = file.read_bytes() if file.is_file() else None
         intents.write_text(file, merged.text, None if found is None else sha256(found))
         mended.append(MendedFile(path, ours, merged.text, merged.remarks))
+    mended += join_doubled_files(intents)
     if mended:
         intents.context.record_intent_changes(intents.rules, by=PERSON)
     elif any(finding.code == "CONFLICT_MARKERS" for finding in intents.document.errors):
@@ -91,6 +94,20 @@ def resolve_conflicts(intents: Intents) -> list[MendedFile]:
             "mend the file by hand"
         )
     return mended
+
+
+def join_doubled_files(intents: Intents) -> Iterator[MendedFile]:
+    """Merge what git put twice into the file of an intent without a conflict. Raises EditRefused, OSError."""
+    names = {finding.file for finding in intents.document.errors if finding.file.startswith(f"{INTENTS_FOLDER}/")}
+    for name in sorted(names):
+        file = intents.workspace.folder / name
+        found, text = file.read_bytes(), ""
+        with suppress(UnicodeDecodeError):
+            text = found.decode()
+        merged = None if find_conflict(found) else join_doubled_fields(text)
+        if merged is not None:
+            intents.write_text(file, merged.text, sha256(found))
+            yield MendedFile(f"{ORCHESTRATION_FOLDER}/{name}", text, merged.text, merged.remarks)
 
 
 def omit_view(text: str) -> str:

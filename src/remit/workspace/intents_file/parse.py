@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import TypeAlias, TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from remit.core.diff.contents import sha256
 from remit.core.intent import (
@@ -99,6 +100,9 @@ def find_conflict(text: bytes) -> LintFinding | None:
     return LintFinding("CONFLICT_MARKERS", "error", message, line=text.count(b"\n", 0, found[0].start()) + 1)
 
 
+DOUBLED = "stands here a second time"
+
+
 def parse_single_intent(text: bytes) -> tuple[PlacedIntent | None, list[LintFinding]]:
     """Return the intent of a file of its own as far as it is readable, and the findings; never raises."""
     if (conflict := find_conflict(text)) is not None:
@@ -111,6 +115,9 @@ def parse_single_intent(text: bytes) -> tuple[PlacedIntent | None, list[LintFind
         text_of = "empty" if root is None or is_null(root) else describe_node(root)
         return None, [LintFinding("INVALID_FIELD", "error", f"the file is {text_of}; expected the fields of an intent")]
     placed, findings = _read_intent(IntentNode(root))
+    # Both sides of a merge may have added a field in other places.
+    cure = f"{DOUBLED}. Run: remit intent resolve"
+    findings = [replace(f, message=f.message.replace(DOUBLED, cure)) if f.column == 1 else f for f in findings]
     return placed, [*findings, *check_ids([placed] if placed else ())]
 
 
@@ -387,7 +394,7 @@ class FieldReader:
             elif name == "<<":
                 self.add(key, field, "merge keys (<<) are not read; write the fields out")
             elif name in found:
-                self.add(key, field or name, f"the key {name[:80]!r} stands here a second time")
+                self.add(key, field or name, f"the key {name[:80]!r} {DOUBLED}")
             else:
                 found[name] = value
         return found

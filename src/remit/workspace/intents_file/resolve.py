@@ -1,5 +1,7 @@
 """Merging of intents files by meaning, where git stopped: text in, text out, with each byte outside a change kept."""
 
+import re
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from msgspec import Struct
@@ -20,6 +22,8 @@ from remit.workspace.intents_file.edit import (
 from remit.workspace.intents_file.parse import parse_intents, read_intent_node
 from remit.workspace.intents_file.storage import EditRefused
 from remit.workspace.intents_file.yaml_nodes import YamlMapping
+
+TOP_FIELD = re.compile(r"^[a-z_]+(?=:)", re.MULTILINE)
 
 
 class Resolution(Struct, frozen=True):
@@ -80,6 +84,28 @@ def merge_intent_files(base: str, ours: str, theirs: str) -> Resolution:
         raise EditRefused("both sides have another intent in this file; save theirs under another name and keep ours")
     text, remarks = apply_merge(ours, old, own, other, now=None)
     return Resolution(text, tuple(remarks))
+
+
+def join_doubled_fields(text: str) -> Resolution | None:
+    """Merge the fields that stand twice in the file of one intent, as git leaves them where both sides added them in
+    other places; None where none does. Raises EditRefused.
+    """
+    starts = [match.start() for match in TOP_FIELD.finditer(text)]
+    fields = [text[start:end] for start, end in zip(starts, [*starts[1:], len(text)], strict=True)]
+    names = [field.partition(":")[0] for field in fields]
+    doubled = [name for name, times in Counter(names).items() if times > 1]
+    if not doubled:
+        return None
+    if any(names.count(name) > 2 for name in doubled):
+        raise EditRefused(f"{doubled[0]} stands here more than twice; mend it by hand")
+    seconds = {n for n, name in enumerate(names) if name in names[:n]}
+    firsts = {names.index(name) for name in doubled}
+    ours, theirs = (
+        text[: starts[0]] + "".join(field for n, field in enumerate(fields) if n not in left_out)
+        for left_out in (seconds, firsts)
+    )
+    merged = merge_intent_files("", ours, theirs)
+    return Resolution(merged.text, (*(f"{name} stood here twice" for name in doubled), *merged.remarks))
 
 
 def apply_merge(text: str, old: Intent | None, own: Intent, other: Intent, *, now: str | None) -> tuple[str, list[str]]:
