@@ -391,6 +391,14 @@ def change(root: Path, what: str, name: str, other: str, content: bytes) -> None
     [("link", "d/c", "a", b""), ("folder", "a", "a", b""), ("folder", "b.txt", "a", b"")],
     [("delete", "b.txt", "a", b""), ("rename", "d/c", "b.txt", b"")],
 )
+@example(
+    [("link", ".env", "a", b""), ("commit", "a", "a", b"")],
+    [("rename", ".env", "b.txt", b""), ("commit", "a", "a", b"")],
+)
+@example(
+    [("write", ".env", "a", b"secret\r\n"), ("commit", "a", "a", b"")],
+    [("rename", ".env", "b.txt", b""), ("commit", "a", "a", b"")],
+)
 @given(first=CHANGES, second=CHANGES)
 def test_restored_is_as_before_whatever_happened_between(first: Changes, second: Changes) -> None:
     with tempfile.TemporaryDirectory() as name:

@@ -232,18 +232,29 @@ class Restorer:
         saved = self.save_present(occasion, ignored)
         flags = read_index_flags(self.workspace).overlooked
         hidden = frozenset(path for path in flags if not os.path.lexists(self.workspace.root / path))
+        now = self.store.list_files(saved)
         plan = plan_restore(
             then,
-            PresentFiles(self.store.list_files(saved), tracked, hidden),
+            PresentFiles(now, tracked, hidden),
             left={decode_path(path): reason for path, reason in point.left.items()},
             overlooked=frozenset(map(decode_path, point.overlooked)),
-            made=self.store.list_files(undoing) if undoing else None,
+            made=self.list_made(undoing, now) if undoing else None,
             only=only,
         )
         unsaved = unsaved_reasons(saved, {*plan.write, *plan.delete})
         write = {path: entry for path, entry in plan.write.items() if path not in unsaved}
         delete = tuple(path for path in plan.delete if path not in unsaved)
         return RestorePlan(write, delete, plan.untouched, {**plan.not_restorable, **unsaved}), saved
+
+    def list_made(self, undoing: Snapshot, now: Listing) -> Listing:
+        """Return the files of the snapshot whose restore is undone. Once git tracks a file no more whose name suggests
+        a secret, its content is stored elsewhere, under another name: then the bytes are compared.
+        """
+        made = self.store.list_files(undoing)
+        moved = {p: e for p, e in made.items() if p in now and (now[p].mode, not now[p].private) == (e.mode, e.private)}
+        before = self.store.read_contents(moved) if moved else {}
+        present = self.store.read_contents({path: now[path] for path in moved}) if moved else {}
+        return made | {path: now[path] for path in moved if path in before and before[path] == present.get(path)}
 
     def apply_changes(self, files: Mapping[str, FileToWrite], delete: Sequence[str], occasion: Occasion) -> ApplyResult:
         """Save the present, write and delete files; unsaved ones stay. Raises GitError, OSError: no file is changed."""
