@@ -360,9 +360,9 @@ def read_rules(workspace: Workspace) -> Rules:
 
 def list_linked_rules(workspace: Workspace, folder: Path) -> list[str]:
     """Return an error for each link among the governing places: an agent may be able to write its target."""
-    names = ("", "remit.toml", ".intentignore", HOOKS_FOLDER, INTENTS_FOLDER, CLOSED_FOLDER)
-    places = (*(folder / name for name in names), workspace.root / ".intentignore")
-    linked = (place for place in places if place.is_symlink())
+    names = ("remit.toml", ".intentignore", HOOKS_FOLDER, INTENTS_FOLDER, CLOSED_FOLDER)
+    places = [f"{folder}", *[f"{folder}/{name}" for name in names], f"{workspace.root}/.intentignore"]
+    linked = [place for place in places if os.path.islink(place)]  # noqa: PTH114  asked for every call
     return [f"{os.path.relpath(place, workspace.root)} {LINK_REFUSAL}" for place in linked]
 
 
