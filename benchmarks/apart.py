@@ -21,7 +21,7 @@ from remit.core.config import AgentRole, OrchestratorSettings
 from remit.core.intent import Intent, IntentsDocument
 from remit.core.scope.apart import Answer, Apart, Shared, Unproved, decide_apart
 from remit.core.scope.path_patterns import Scope
-from remit.orchestrator.planning.plan import RepositoryFacts, make_plan
+from remit_fleet.planning.plan import RepositoryFacts, make_plan
 
 ROOMS = ["api", "auth", "billing", "catalogue", "cli", "core", "db", "events", "mail", "orders", "search", "web"]
 LAYERS = ["views", "models", "jobs", "forms", "util", "rpc", "io", "ui", "x"]

@@ -21,12 +21,12 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from dbos import run_dbos_database_migrations
 
-from orchestrator.postgres import running_postgres
+from fleet.postgres import running_postgres
 from remit.core.assignment import hash_scope
-from remit.orchestrator.board import Claim, FleetRepository, OpenPlan, Task, Worker
-from remit.orchestrator.database.store import open_store
-from remit.orchestrator.engines.dbos import DbosEngine
-from remit.orchestrator.engines.workflows import ENGINE_SCHEMA
+from remit_fleet.board import Claim, FleetRepository, OpenPlan, Task, Worker
+from remit_fleet.database.store import open_store
+from remit_fleet.engines.dbos import DbosEngine
+from remit_fleet.engines.workflows import ENGINE_SCHEMA
 
 
 def make_task(number: int) -> Task:

@@ -11,7 +11,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from host.replayed_commits import FAULTS, WAYS, Replayer, read_commits
+from agent.replayed_commits import FAULTS, WAYS, Replayer, read_commits
 
 FAULT_WAYS = ("edit", "apply_diff", "V4A patch")
 

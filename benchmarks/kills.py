@@ -26,10 +26,10 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-from orchestrator.fleet_driving import Fleet, git
-from orchestrator.host_driving import make_hosts, write_far_host
-from orchestrator.killing import Killer, list_leftovers
-from orchestrator.postgres import running_postgres
+from fleet.fleet_driving import Fleet, git
+from fleet.host_driving import make_hosts, write_far_host
+from fleet.killing import Killer, list_leftovers
+from fleet.postgres import running_postgres
 
 FIRST_SEED = 20261127
 SLOW_S = "0.15"

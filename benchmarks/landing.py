@@ -17,8 +17,6 @@ from pathlib import Path
 from remit.core.assignment import Assignment
 from remit.gate.gate import Gate
 from remit.gate.governing import govern_workspace, set_mode
-from remit.orchestrator.landing.checks import CheckResult
-from remit.orchestrator.landing.land import Lander, LandingForm, LandingMember, LandingTerms
 from remit.provenance.blame.blame import Blamer
 from remit.servers.environment import read_environment
 from remit.servers.hook import HookFrame, answer
@@ -27,6 +25,8 @@ from remit.workspace.merging import Identity
 from remit.workspace.place.assignment_file import AssignmentFile
 from remit.workspace.place.workspace import Workspace, find_git_root, workspace_at
 from remit.workspace.worktrees import Worktrees
+from remit_fleet.landing.checks import CheckResult
+from remit_fleet.landing.land import Lander, LandingForm, LandingMember, LandingTerms
 
 INTENTS = 20
 FILES = 2659

@@ -13,13 +13,13 @@ from pathlib import Path
 
 from remit.gate.governing import govern_workspace, set_mode
 from remit.gate.machine import Environment
-from remit.host.journal.file import read_journal
-from remit.host.journal.lines import AnyLine, AskedLine, ResultLine, RunLimits, TurnLine
-from remit.host.models.providers import InProcessModel
-from remit.host.offer import AgentToolbox
-from remit.host.scripted_model import Say, ScriptedModel, Use
-from remit.host.session import Session, SessionOptions
+from remit.rehearsal.scripted_model import Say, ScriptedModel, Use
 from remit.workspace.place.workspace import locate_workspace
+from remit_agent.journal.file import read_journal
+from remit_agent.journal.lines import AnyLine, AskedLine, ResultLine, RunLimits, TurnLine
+from remit_agent.models.providers import InProcessModel
+from remit_agent.offer import AgentToolbox
+from remit_agent.session import Session, SessionOptions
 
 INTENTS = """\
 version: "1.0"

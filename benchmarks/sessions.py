@@ -26,7 +26,7 @@ sys.path.insert(0, str(TESTS))
 from e2e.npm import Result  # noqa: E402
 from e2e.test_four_agents import AGENTS, Agent  # noqa: E402
 from processes import daemons_of  # noqa: E402
-from remit.host.scripted_model import Say, ScriptedModel, Use  # noqa: E402
+from remit.rehearsal.scripted_model import Say, ScriptedModel, Use  # noqa: E402
 
 WRAPPER = """#!/bin/bash
 case "$2" in pre|post|note) ;; *) exec {real} "$@" ;; esac

@@ -36,7 +36,7 @@ ROOMS = (
     Room(
         "orchestrator",
         tuple(f"orchestrator/{name}.py" for name in ("schedule", "budget", "states", "trains")),
-        ("tests/orchestrator",),
+        ("tests/fleet",),
     ),
     Room("provenance", ("provenance/blame/*.py", "provenance/origins/*.py"), ("tests/provenance",)),
     # Each test of the gate has a real repository: none is a unit.

@@ -13,10 +13,10 @@ import pytest
 from cli.running import MAIN, run
 from forked_commands import run_in_bytes
 from gate.driving import governed
-from remit.host.anthropic_wire import AnthropicWire
-from remit.host.models.wire_faults import put_fault
-from remit.host.openai_wires import ChatWire
-from remit.host.scripted_model import Say, ScriptedModel, Use
+from remit.rehearsal.anthropic_wire import AnthropicWire
+from remit.rehearsal.openai_wires import ChatWire
+from remit.rehearsal.scripted_model import Say, ScriptedModel, Use
+from remit_agent.models.wire_faults import put_fault
 from waiting import wait_until
 
 EDIT = {"path": "src/app.py", "content": "def main():\n    return 2\n"}

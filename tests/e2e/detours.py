@@ -10,7 +10,7 @@ import pytest
 from conftest import run_git
 from e2e.test_four_agents import AGENTS, records, remit, wire_up
 from gate.driving import overlay
-from remit.host.scripted_model import ModelRequest, Say, ScriptedModel, Use
+from remit.rehearsal.scripted_model import ModelRequest, Say, ScriptedModel, Use
 
 BEFORE = "as it was\n"
 AFTER = "a line that no person here would ever write\n"

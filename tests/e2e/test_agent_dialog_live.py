@@ -10,7 +10,7 @@ import pytest
 from cli.terminal.terminals import Terminal
 from e2e import claude
 from e2e.test_four_agents import AGENTS, records, remit, wire_up
-from remit.host.scripted_model import Say, ScriptedModel
+from remit.rehearsal.scripted_model import Say, ScriptedModel
 
 pytestmark = pytest.mark.live
 

@@ -21,11 +21,11 @@ from conftest import run_git
 from coroutines import run_coroutine
 from gate.driving import body, governed, overlay, records
 from gate.team_hooks.trusted_hooks import trust_all
-from remit.host.faces.agent import RunRequest, open_run
-from remit.host.session import SessionOptions
 from remit.ledger.verify_log import verify_log
 from remit.servers.environment import read_environment
 from remit.workspace.place.workspace import locate_workspace
+from remit_agent.faces.agent import RunRequest, open_run
+from remit_agent.session import SessionOptions
 
 TIMEOUT_S = 120
 TASK = "Make add() add."

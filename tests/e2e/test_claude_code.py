@@ -12,8 +12,8 @@ from conftest import run_git
 from e2e.claude import Result, run_claude
 from forked_commands import run_command
 from remit.adapters import settings
-from remit.host.anthropic_wire import AnthropicWire
-from remit.host.scripted_model import ModelRequest, Say, ScriptedModel, Turn, Use
+from remit.rehearsal.anthropic_wire import AnthropicWire
+from remit.rehearsal.scripted_model import ModelRequest, Say, ScriptedModel, Turn, Use
 
 pytestmark = [pytest.mark.live, pytest.mark.usefixtures("claude_code")]
 

@@ -12,7 +12,7 @@ from e2e.codex import run_codex
 from e2e.test_four_agents import AGENTS, name, records, remit, run, wire_up
 from gate.driving import overlay
 from remit.adapters import ROWS
-from remit.host.scripted_model import Say, ScriptedModel
+from remit.rehearsal.scripted_model import Say, ScriptedModel
 
 __all__ = ["name"]
 

@@ -28,7 +28,7 @@ from e2e.detours import (
 )
 from e2e.test_four_agents import AGENTS, name, records, remit
 from remit.adapters import ROWS
-from remit.host.scripted_model import ModelRequest, Use
+from remit.rehearsal.scripted_model import ModelRequest, Use
 
 __all__ = ["name", "workspace"]
 

@@ -8,7 +8,7 @@ import pytest
 
 from conftest import run_git
 from e2e.test_four_agents import AGENTS, name, remit
-from remit.host.scripted_model import Say, ScriptedModel
+from remit.rehearsal.scripted_model import Say, ScriptedModel
 
 __all__ = ["name"]
 

@@ -22,7 +22,7 @@ from e2e.npm import Result
 from e2e.test_four_agents import AGENTS, remit, wire_up
 from remit.adapters import ROWS
 from remit.adapters.agents import RowEvent
-from remit.host.scripted_model import ModelRequest, Say, ScriptedModel, Use
+from remit.rehearsal.scripted_model import ModelRequest, Say, ScriptedModel, Use
 from remit.wiring.hook_client import CLIENT_SETTINGS, client_path
 
 pytestmark = pytest.mark.live

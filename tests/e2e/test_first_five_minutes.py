@@ -15,8 +15,8 @@ from conftest import run_git
 from e2e.claude import run_claude
 from e2e.npm import Result
 from forked_commands import run_command
-from remit.host.anthropic_wire import AnthropicWire
-from remit.host.scripted_model import Say, ScriptedModel, Use
+from remit.rehearsal.anthropic_wire import AnthropicWire
+from remit.rehearsal.scripted_model import Say, ScriptedModel, Use
 from waiting import wait_until
 
 pytestmark = [pytest.mark.live, pytest.mark.usefixtures("claude_code")]

@@ -6,8 +6,8 @@ import pytest
 
 from e2e.claude import ALLOWED, Result, run_claude
 from e2e.test_claude_code import governed, records, wired
-from remit.host.anthropic_wire import AnthropicWire
-from remit.host.scripted_model import ModelRequest, Say, ScriptedModel, Turn, Use
+from remit.rehearsal.anthropic_wire import AnthropicWire
+from remit.rehearsal.scripted_model import ModelRequest, Say, ScriptedModel, Turn, Use
 
 __all__ = ["governed"]
 

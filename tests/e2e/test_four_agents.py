@@ -17,10 +17,10 @@ from e2e.qwen import run_qwen
 from forked_commands import run_command
 from remit.adapters import ROWS
 from remit.gate.containment.rewrite_call import CONFINING_WAYS
-from remit.host.anthropic_wire import AnthropicWire
-from remit.host.gemini_wire import GeminiWire
-from remit.host.openai_wires import ChatWire, ResponsesWire
-from remit.host.scripted_model import ModelWire, Say, ScriptedModel, Use
+from remit.rehearsal.anthropic_wire import AnthropicWire
+from remit.rehearsal.gemini_wire import GeminiWire
+from remit.rehearsal.openai_wires import ChatWire, ResponsesWire
+from remit.rehearsal.scripted_model import ModelWire, Say, ScriptedModel, Use
 from remit.workspace.sandbox.containment import find_containment
 
 pytestmark = pytest.mark.live

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from e2e.claude import TooSlow, hooks, run_claude
-from remit.host.anthropic_wire import AnthropicWire
-from remit.host.scripted_model import ModelRequest, Say, ScriptedModel, Use
+from remit.rehearsal.anthropic_wire import AnthropicWire
+from remit.rehearsal.scripted_model import ModelRequest, Say, ScriptedModel, Use
 
 pytestmark = [pytest.mark.live, pytest.mark.usefixtures("claude_code")]
 

@@ -13,9 +13,9 @@ from e2e.codex import run_codex, trust_hash, trust_key
 from e2e.gemini import run_gemini
 from e2e.npm import Result, TooSlow
 from e2e.qwen import run_qwen
-from remit.host.gemini_wire import GeminiWire
-from remit.host.openai_wires import ChatWire, ResponsesWire
-from remit.host.scripted_model import ModelRequest, ModelWire, Say, ScriptedModel, Use
+from remit.rehearsal.gemini_wire import GeminiWire
+from remit.rehearsal.openai_wires import ChatWire, ResponsesWire
+from remit.rehearsal.scripted_model import ModelRequest, ModelWire, Say, ScriptedModel, Use
 from remit.workspace.processes.process_tracking import read_process
 
 pytestmark = pytest.mark.live

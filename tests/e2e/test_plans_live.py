@@ -27,7 +27,7 @@ from e2e.qwen import MODEL as QWEN_MODEL
 from e2e.qwen import qwen_command
 from e2e.test_four_agents import AGENTS
 from forked_commands import run_command
-from remit.host.scripted_model import Say, ScriptedModel
+from remit.rehearsal.scripted_model import Say, ScriptedModel
 
 pytestmark = pytest.mark.live
 

@@ -7,7 +7,7 @@ import pytest
 
 from conftest import run_git
 from e2e.test_four_agents import AGENTS, remit, wire_up
-from remit.host.scripted_model import Say, ScriptedModel, Use
+from remit.rehearsal.scripted_model import Say, ScriptedModel, Use
 
 pytestmark = pytest.mark.live
 

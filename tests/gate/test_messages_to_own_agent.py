@@ -7,8 +7,8 @@ from remit.core.call import SessionKey, ToolCall
 from remit.gate.gate import Gate
 from remit.gate.pending_messages import PendingMessages
 from remit.gate.perform import ToolOutput, WorkspaceAccess
-from remit.orchestrator.board import Order, OrderKind
-from remit.orchestrator.workers.messages import is_heard, leave_message, list_sessions
+from remit_fleet.board import Order, OrderKind
+from remit_fleet.workers.messages import is_heard, leave_message, list_sessions
 
 SESSION = SessionKey("run-1")
 STEER = Order(1, "r", OrderKind.STEER, intent="INT-001", body="use the glossary")

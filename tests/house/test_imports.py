@@ -91,7 +91,7 @@ def hook(folder: Path) -> tuple[dict[str, object], set[str]]:
     done = run("-c", HOOK, cwd=folder, stdin=json.dumps(payload))
     told = json.loads(done.stderr.splitlines()[-1])
     assert told["code"] == 0
-    assert [name for name in told["modules"] if name.startswith(("remit.host", "remit.orchestrator"))] == []
+    assert [name for name in told["modules"] if name.startswith(("remit_agent", "remit_fleet"))] == []
     return json.loads(done.stdout or "{}"), {name.partition(".")[0] for name in told["modules"]}
 
 

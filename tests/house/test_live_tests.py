@@ -13,10 +13,14 @@ MODULE: dict[str, Any] = runpy.run_path(str(ROOT / ".ci" / "live_tests.py"))
 @pytest.mark.parametrize(
     ("changed", "some", "none"),
     [
-        (["src/remit/orchestrator/board.py"], ["tests/e2e/test_plans_live.py", "tests/orchestrator"], ["tests/gate"]),
+        (
+            ["packages/remit-fleet/src/remit_fleet/board.py"],
+            ["tests/e2e/test_plans_live.py", "tests/fleet"],
+            ["tests/gate"],
+        ),
         (["src/remit/servers/web/live.py"], ["tests/e2e/test_console_pages.py", "tests/servers"], ["tests/cli"]),
         (["src/remit_hook/client.c"], ["tests/e2e/test_four_agents.py"], ["tests/servers"]),
-        (["tests/gate/test_new.py"], ["tests/gate"], ["tests/orchestrator"]),
+        (["tests/gate/test_new.py"], ["tests/gate"], ["tests/fleet"]),
         (["tests/e2e/test_why_live.py"], ["tests/e2e/test_why_live.py"], ["tests/e2e/test_four_agents.py"]),
         (["docs/how-to/check-in-ci.md"], ["tests/e2e/test_tutorial.py"], ["tests/gate"]),
         (["README.md", "changelog.d/+a.fixed.md"], [], ["tests"]),

@@ -18,9 +18,9 @@ from cli.running import run
 from coroutines import run_coroutine
 from forked_commands import start_process
 from gate.driving import governed
-from remit.host.anthropic_wire import AnthropicWire
-from remit.host.models.wire_faults import put_fault
-from remit.host.scripted_model import Say, ScriptedModel, Use
+from remit.rehearsal.anthropic_wire import AnthropicWire
+from remit.rehearsal.scripted_model import Say, ScriptedModel, Use
+from remit_agent.models.wire_faults import put_fault
 from waiting import wait_until
 
 WRITTEN = {"path": "src/app.py", "content": "def main():\n    return 2\n"}

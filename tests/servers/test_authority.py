@@ -16,7 +16,6 @@ from msgspec.structs import replace
 
 from redteam.identity_forms import FORMS
 from remit.core.acts import Act
-from remit.servers.attempt_door import find_kind
 from remit.servers.authority import Authority, Judgement, PeerGrade, Ruling, find_command_of_daemon
 from remit.servers.daemon import (
     ATTEMPT_VARIABLE,
@@ -31,6 +30,7 @@ from remit.servers.pin import PinKeeper
 from remit.workspace.processes.peer_identity import ClientConnection
 from remit.workspace.processes.process_tracking import Incomplete, ProcessInfo, list_ancestors
 from remit.workspace.sandbox.jail import find_bubblewrap
+from remit_fleet.attempt_door import find_kind
 from servers import asking
 from waiting import WAIT_S, wait_until
 

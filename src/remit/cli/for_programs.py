@@ -86,11 +86,11 @@ def mcp(repo: Path, direct: bool, clients_fd: int | None) -> None:
 @reports_failures
 def acp_agent(model: str | None) -> None:
     """Serve Remit's own agent to an editor that speaks the Agent Client Protocol, on standard input and output."""
-    from remit.host.models.extra import ExtraMissing, name_missing_extra
+    from remit_agent.models.extra import ExtraMissing, name_missing_extra
 
     try:
         with name_missing_extra():
-            from remit.servers.acp import serve_acp  # takes the extra, and most of a second
+            from remit_agent.acp import serve_acp  # takes the extra, and most of a second
     except ExtraMissing as error:
         raise Failure.from_error(error, "NO_EXTRA") from error
     if not (has_pipe(0) or os.isatty(0)) or not (has_pipe(1) or os.isatty(1)):

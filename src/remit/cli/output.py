@@ -348,9 +348,9 @@ def unavailable_errors() -> Errors:
 
 def database_errors() -> Errors:
     """Return the errors of a fleet database, where a command has opened one."""
-    if "remit.orchestrator.database.store" not in sys.modules:
+    if "remit_fleet.database.store" not in sys.modules:
         return ()
-    from remit.orchestrator.database.troubles import DATABASE_ERRORS
+    from remit_fleet.database.troubles import DATABASE_ERRORS
 
     return DATABASE_ERRORS
 
@@ -371,7 +371,7 @@ def to_failure(error: Exception) -> Failure:
     if not isinstance(error, unavailable_errors()):
         return Failure("INVALID", str(error))
     if isinstance(error, database_errors()):
-        from remit.orchestrator.database.troubles import describe_trouble
+        from remit_fleet.database.troubles import describe_trouble
 
         trouble = describe_trouble(error)
         return Failure("DATABASE", trouble.what, fix=trouble.fix, exit_code=UNAVAILABLE)

@@ -3,9 +3,9 @@
 import sys
 from pathlib import Path
 
-from remit.cli.run import run_screen
-from remit.cli.terminal.arguments import RunArguments
 from remit.core.clock import Waitable
+from remit_agent.run_command import run_screen
+from remit_agent.terminal.arguments import RunArguments
 
 
 class FileClock:

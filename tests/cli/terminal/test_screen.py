@@ -13,10 +13,10 @@ import pytest
 from cli.running import MAIN
 from cli.terminal.terminals import FORBIDDEN, Terminal
 from gate.driving import governed
-from remit.cli.terminal.screen import QUIET_S
-from remit.host.anthropic_wire import AnthropicWire
-from remit.host.models.wire_faults import put_fault
-from remit.host.scripted_model import Say, ScriptedModel, Use
+from remit.rehearsal.anthropic_wire import AnthropicWire
+from remit.rehearsal.scripted_model import Say, ScriptedModel, Use
+from remit_agent.models.wire_faults import put_fault
+from remit_agent.terminal.screen import QUIET_S
 
 SCROLL_REGION = re.compile(r"\x1b\[\d+;\d+r")
 DONE = {"tool": "attempt_completion", "input": {"result": "All of it is done."}}

@@ -21,14 +21,14 @@ from msgspec.structs import replace
 from forked_commands import open_process
 from gate.driving import Agent, machine
 from remit.core.clock import Clock
-from remit.host.journal.file import Journal, RunDirectory, runs_folder
-from remit.host.journal.lines import QuestionLine, ResultLine, RunLine, TurnLine, UserLine
-from remit.host.messages import ModelTurn, TextPart, ThoughtPart, ToolCallPart
 from remit.servers.web.pairing import PairedBrowser
 from remit.servers.web.server import ConsoleServer
 from remit.servers.web.workers import RUN_WORKER
 from remit.workspace.place.workspace import workspace_at
 from remit.workspace.system_clock import SYSTEM_CLOCK
+from remit_agent.journal.file import Journal, RunDirectory, runs_folder
+from remit_agent.journal.lines import QuestionLine, ResultLine, RunLine, TurnLine, UserLine
+from remit_agent.messages import ModelTurn, TextPart, ThoughtPart, ToolCallPart
 from waiting import wait_until
 
 

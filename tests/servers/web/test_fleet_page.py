@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from fleet.test_without_extra import BLOCK
 from gate.driving import Agent, governed
-from orchestrator.test_without_extra import BLOCK
 from remit.core.assignment import hash_scope
-from remit.orchestrator.board import Claim, FleetRepository, OpenPlan, Task, Worker
-from remit.orchestrator.database.holds import claim_task
-from remit.orchestrator.engines.dbos import DbosEngine
-from remit.orchestrator.fleet import find_repository_root, name_repository, open_fleet
 from remit.servers.web.server import ConsoleServer
 from remit.workspace.place.workspace import register_repository, workspace_at
+from remit_fleet.board import Claim, FleetRepository, OpenPlan, Task, Worker
+from remit_fleet.database.holds import claim_task
+from remit_fleet.engines.dbos import DbosEngine
+from remit_fleet.fleet import find_repository_root, name_repository, open_fleet
 from servers.web.console_world import Browser, serving
 from servers.web.test_live_resume import Stream
 
@@ -114,7 +114,7 @@ from pathlib import Path
 from msgspec import to_builtins
 from remit.gate.gate import Gate
 from gate.driving import machine
-from remit.servers.web.pages.fleet import describe_fleet
+from remit_fleet.pages.fleet import describe_fleet
 gate = Gate.open(Path(sys.argv[1]), machine(Path(sys.argv[2])))
 print(json.dumps(to_builtins(describe_fleet(gate))))
 assert not [name for name in sys.modules if name.partition(".")[0] in ("dbos", "sqlalchemy")]

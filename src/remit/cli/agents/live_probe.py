@@ -15,10 +15,10 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from remit.host.anthropic_wire import AnthropicWire
-from remit.host.gemini_wire import GeminiWire
-from remit.host.openai_wires import ChatWire, ResponsesWire
-from remit.host.scripted_model import ModelWire, Say, ScriptedModel, Use
+from remit.rehearsal.anthropic_wire import AnthropicWire
+from remit.rehearsal.gemini_wire import GeminiWire
+from remit.rehearsal.openai_wires import ChatWire, ResponsesWire
+from remit.rehearsal.scripted_model import ModelWire, Say, ScriptedModel, Use
 from remit.wiring.agents import DetectedAgent
 from remit.wiring.doctor_checks import DoctorCheck, read_agent_version
 

@@ -37,19 +37,8 @@ from remit.servers.web.pages.approvals import (
     record_equal_answers,
 )
 from remit.servers.web.pages.changes import read_changes
-from remit.servers.web.pages.chat import (
-    BeginBody,
-    SayBody,
-    StopBody,
-    begin_run,
-    read_chat,
-    read_chat_run,
-    say_words,
-    stop_run,
-)
 from remit.servers.web.pages.code import CODE_QUERY, read_code
 from remit.servers.web.pages.coverage import ModeBody, change_mode, choose_mode_change, read_coverage, read_simulation
-from remit.servers.web.pages.fleet import OrderBody, order_task, read_fleet
 from remit.servers.web.pages.intent_edits import (
     BindBody,
     DeleteBody,
@@ -94,6 +83,17 @@ from remit.servers.web.pages.settings import (
     read_settings,
     redact_text,
 )
+from remit_agent.pages.chat import (
+    BeginBody,
+    SayBody,
+    StopBody,
+    begin_run,
+    read_chat,
+    read_chat_run,
+    say_words,
+    stop_run,
+)
+from remit_fleet.pages.fleet import OrderBody, order_task, read_fleet
 
 PAGES = (
     Page("/", "now", "Now", "now.html", read_now),

@@ -1,0 +1,180 @@
+"""Attempts: how a claim creates an attempt, and how the end of an attempt changes its task. Pure."""
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from remit_fleet.board import Attempt, AttemptEnd, AttemptState, Claim, Hold, Role, Task, TaskState
+from remit_fleet.breaker import find_stuck_reason
+from remit_fleet.conflict import MAX_ROUNDS, Settlement, SettlementKind
+from remit_fleet.states import (
+    ASKING,
+    FINAL_STATES,
+    HANDED_IN,
+    HELD,
+    PAUSED,
+    RUNNING,
+    STUCK,
+    WAITING,
+    ask_to_land,
+    move_task,
+    start_afresh,
+)
+
+LEASE_S = 60.0
+"""Seconds after the last renewal until a hold is free. The gate stops the agent earlier, by its own clock."""
+
+
+def open_attempt(task: Task, claim: Claim, token: int, now: float) -> tuple[Task, Hold, Attempt]:
+    """Return the task, hold and attempt of a claim. `token` is the repository's next token."""
+    number = task.attempts + 1
+    held = move_task(task, HELD) if task.state is WAITING else task
+    hold = Hold(
+        task.repository, task.intent, number, token, task.scope, task.scope_sha256, since=now, until=now + LEASE_S
+    )
+    attempt = Attempt(
+        task.repository,
+        task.intent,
+        number,
+        token,
+        workflow_id=f"{task.repository}:{task.intent}:{number}",
+        worker=claim.worker,
+        agent=claim.agent,
+        role=claim.role or task.role,
+        branch=f"remit/{task.intent}/{number}",
+        started_at=now,
+        reserved_usd=claim.reserved_usd,
+        reserved_tokens=claim.reserved_tokens,
+        reserved_seconds=claim.reserved_seconds,
+        last_event_at=now,
+    )
+    return replace(held, attempts=number, why=""), hold, attempt
+
+
+def start_task(task: Task) -> Task:
+    """Return the task once an agent works on its attempt. A task that is paused before its agent starts resumes as
+    running.
+    """
+    is_held = (task.returns_to or task.state) is HELD
+    return _advance(task, RUNNING, "") if is_held else task
+
+
+def close_attempt(attempt: Attempt, ended_as: AttemptEnd, now: float, failure: str = "") -> Attempt:
+    """Return the ended attempt. `failure` is the signature that identifies a repeated failure."""
+    return replace(attempt, state=AttemptState.ENDED, ended_as=ended_as, ended_at=now, failure=failure)
+
+
+def settle_task(
+    task: Task, ended: Sequence[Attempt], limit: int, role: Role, why: str = "", *, lands_by_hand: bool = False
+) -> Task:
+    """Return the task after the last of its ended attempts: handed in, moved to the next stage, sent back to the
+    builder, tried again, or stuck. The work of each finished stage is kept: the next attempt starts from its commit.
+
+    A task that a person stopped or reassigned meanwhile is unchanged. A paused task stays paused and resumes in the new
+    state; a task that a person has taken over keeps its paths.
+    """
+    last = ended[-1]
+    if last.ended_as is AttemptEnd.SUPERSEDED or task.state in FINAL_STATES or task.state is WAITING:
+        return task
+    if task.state is ASKING:  # a person has taken it over: its paths and its stage stay
+        return replace(task, returns_to=HELD)
+    if last.ended_as is AttemptEnd.HANDED_IN:
+        if task.stage < len(role.chain):
+            on = replace(task, stage=task.stage + 1, head=last.head or task.head)
+            return _advance(on, HELD, f"next is the {role.chain[task.stage]}")
+        return _hand_in(task, ended, why, lands_by_hand=lands_by_hand)
+    if last.ended_as is AttemptEnd.SENT_BACK:
+        return _send_back(replace(task, head=last.head or task.head), role, why)
+    reason = find_stuck_reason([attempt for attempt in ended if attempt.attempt >= task.first_attempt], limit)
+    if reason is not None and task.rivals:
+        return _start_rival(task, ended, f"{last.agent} is stuck: {reason}")
+    if reason is not None and task.finished:
+        return _hand_in(task, ended, f"{last.agent} is stuck: {reason}", lands_by_hand=lands_by_hand)
+    if reason is not None:
+        if last.failure and last.failure in why and last.failure in reason:
+            return move_task(task, STUCK, reason.replace(last.failure, why))
+        return move_task(task, STUCK, f"{reason} ({why})" if why else reason)
+    place = HELD if task.stage or task.revisions else WAITING
+    if last.ended_as is AttemptEnd.OVER_BUDGET:
+        return replace(move_task(task, ASKING, why), returns_to=place)
+    return _advance(task, place, why or f"attempt {last.attempt} ended: {last.ended_as}")
+
+
+def redo_task(task: Task, role: Role, settlement: Settlement) -> Task:
+    """Return a task whose work did not land, as decided by the settlement: the builder repeats the work on the target's
+    current tip, at once or after a person has answered.
+    """
+    if settlement.kind not in (SettlementKind.REASSIGN, SettlementKind.ASK):
+        return task
+    is_asked = settlement.kind is SettlementKind.ASK
+    moved = move_task(task, ASKING if is_asked else HELD, settlement.why)
+    if settlement.keeps_work:  # lands as it is, once a person has mended what is in the way
+        return replace(moved, returns_to=HANDED_IN) if is_asked else moved
+    again = replace(moved, stage=role.builder_stage, head="")
+    return replace(again, returns_to=HELD) if is_asked else again
+
+
+def describe_growth(owner: str, path: str) -> str:
+    """Return the reason of a task that waits for a path of another owner. `release_task` recognises the wait by this
+    text.
+    """
+    return f"{owner} holds {path} and finishes first"
+
+
+def settle_growth(settlement: Settlement, owner: Task, wanting: Task, paths: Sequence[str]) -> list[Task]:
+    """Return the tasks changed by a settlement between a task and the owner of the paths wanted by the task."""
+    first = paths[0] if paths else "a path"
+    match settlement.kind:
+        case SettlementKind.WAIT:
+            return [move_task(wanting, PAUSED, describe_growth(owner.intent, first))]
+        case SettlementKind.REASSIGN:
+            redone, goes_on = (owner, wanting) if settlement.redo == owner.intent else (wanting, owner)
+            again = move_task(redone, WAITING, f"{goes_on.intent} lands first: {settlement.why}")
+            return [replace(again, needs=tuple(dict.fromkeys((*again.needs, goes_on.intent)))), *_release(goes_on)]
+        case SettlementKind.SPLIT:
+            say = f"{first} should be an intent of its own that {owner.intent} and {wanting.intent} need"
+            return [move_task(task, ASKING, say) for task in (owner, wanting) if task.state in (RUNNING, PAUSED)]
+        case _:
+            return [move_task(wanting, ASKING, f"{owner.intent} holds {first}: {settlement.why}")]
+
+
+def release_task(task: Task, owner: str, path: str) -> list[Task]:
+    """Return the resumed task after the owner's end; an empty list if the task is now paused for a different reason."""
+    return _release(task) if task.why == describe_growth(owner, path) else []
+
+
+def _release(task: Task) -> list[Task]:
+    return [move_task(task, task.returns_to or WAITING)] if task.state is PAUSED else []
+
+
+def _send_back(task: Task, role: Role, why: str) -> Task:
+    """Return the task bound for its builder again; after two rounds a person is asked first."""
+    again = replace(task, stage=role.builder_stage, revisions=task.revisions + 1)
+    if task.revisions >= MAX_ROUNDS:
+        return replace(move_task(again, ASKING, f"sent back {again.revisions} times: {why}"), returns_to=HELD)
+    return _advance(again, HELD, f"sent back: {why}")
+
+
+def _hand_in(task: Task, ended: Sequence[Attempt], why: str, *, lands_by_hand: bool) -> Task:
+    """Return the task handed in; of a task with rivals, bound for the next of them first."""
+    last = ended[-1]
+    if last.ended_as is AttemptEnd.HANDED_IN and (task.rivals or task.finished):
+        task = replace(task, finished=(*task.finished, last.attempt))
+    if task.rivals:
+        return _start_rival(task, ended, why)
+    handed = _advance(task, HANDED_IN, why)
+    return ask_to_land(handed) if lands_by_hand else handed
+
+
+def _start_rival(task: Task, ended: Sequence[Attempt], why: str) -> Task:
+    """Return the task for its next rival, on the commit that the first one began with."""
+    agent, *rest = task.rivals
+    anew = replace(start_afresh(task, ended[0].base), agents=(agent,), rivals=tuple(rest))
+    return _advance(anew, HELD, f"{f'{why}; ' if why else ''}next is {agent}")
+
+
+def _advance(task: Task, state: TaskState, why: str) -> Task:
+    """Return the task in the given state. A paused or asking task keeps its state and resumes in the given one."""
+    if task.state in (PAUSED, ASKING):
+        return replace(task, returns_to=state)
+    return move_task(task, state, why) if task.state is not state else replace(task, why=why)
