@@ -12,7 +12,7 @@ export UV_SYSTEM_CERTS = 1
 # Tests start thousands of interpreters: none compiles the sources anew, and no worker the tests, whatever the environment
 # says of bytecode.
 export PYTHONDONTWRITEBYTECODE =
-COMPILE = .venv/bin/python -m compileall -q src
+COMPILE = .venv/bin/python -m compileall -q src packages
 PYTEST = .ci/in-memory .venv/bin/python -m pytest -n auto --dist worksteal $(WORDS)
 
 .PHONY: everyday pictures release bench bench-provenance help setup demo unit test live test-all test-crash stress mutate lint types reference docs wheel ci clean
@@ -27,7 +27,7 @@ $(UV):
 	@test -x .venv/bin/python || $(PYTHON) -m venv .venv || { rm -rf .venv; echo 'hint: on Debian and Ubuntu, venv is a package of its own: apt install python3-venv'; exit 2; }
 	.venv/bin/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
 
-.venv/ready: pyproject.toml uv.lock | $(UV)
+.venv/ready: pyproject.toml uv.lock $(wildcard packages/*/pyproject.toml) | $(UV)
 	$(SYNC) --inexact
 	@touch .venv/ready .venv/product
 
@@ -70,6 +70,8 @@ lint: .venv/ready  ## style, imports, dependencies, dead code
 	.venv/bin/ruff format --check
 	.venv/bin/lint-imports
 	.venv/bin/deptry src
+	cd packages/remit-agent && ../../.venv/bin/deptry src
+	cd packages/remit-fleet && ../../.venv/bin/deptry src
 	.venv/bin/vulture
 
 types: .venv/ready  ## pyright, strict
@@ -88,13 +90,13 @@ docs: .venv/ready  ## build the documentation into site/; a broken link ends it
 	@rm -f site/*.py # the scripts that write pages and pictures are no pages
 
 wheel: .venv/ready  ## build dist/*.whl
-	$(UV) build --wheel --quiet --out-dir dist
+	$(UV) build --all-packages --wheel --quiet --out-dir dist
 
 ci:  ## everything that must hold, and the wheel in an environment of its own
 	bash .ci/run
 
 release: .venv/ready  ## dist/*.whl with the hook client for Linux and macOS, x86-64 and arm64, built in
-	REMIT_CLIENTS=1 $(UV) build --wheel --quiet --out-dir dist
+	REMIT_CLIENTS=1 $(UV) build --all-packages --wheel --quiet --out-dir dist
 
 bench: .venv/ready  ## budgets, as ratios measured in one run
 	.venv/bin/python benchmarks/hook.py

@@ -29,9 +29,9 @@ STORIES = {
         *("test_everyday", "test_first_minute_live", "test_four_agents"),
         *DOCUMENTS,
     ),
-    "host": ("test_agent_faces", "test_console_chat", *DOCUMENTS),
+    "agent": ("test_agent_faces", "test_console_chat", *DOCUMENTS),
     "ledger": DOCUMENTS,
-    "orchestrator": ("test_plans_live", *DOCUMENTS),
+    "fleet": ("test_plans_live", *DOCUMENTS),
     "policy": ("test_four_agents", "test_own_rules_live", *DOCUMENTS),
     "provenance": ("test_usual_day_live", "test_why_live", *DOCUMENTS),
     "remit_hook": AGENTS,
@@ -39,7 +39,7 @@ STORIES = {
     "wiring": (*AGENTS, *DOCUMENTS),
     "workspace": ("test_everyday",),
 }
-"""The stories of `tests/e2e` by the room of `src/remit` that they start; other rooms have none there."""
+"""The stories of `tests/e2e` by the room, or the package beside it, that they start; other rooms have none there."""
 
 
 def main(base: str | None = None) -> int:
@@ -68,6 +68,8 @@ def is_shared_by_tests(path: PurePosixPath) -> bool:
 def find_room(path: PurePosixPath) -> str | None:
     """The room of a file of the sources or of the tests."""
     parts = path.parts
+    if parts[0] == "packages":
+        return parts[1].removeprefix("remit-")
     if parts[:2] == ("src", "remit") and len(parts) > 3:
         return parts[2]
     if parts[:2] == ("src", "remit_hook"):

@@ -1,8 +1,8 @@
 """The laws of the fleet over many seeds, and how close the schedule comes to the shortest possible time.
 
-`python benchmarks/schedules.py [--seeds N] [--first N] [--laws]`, 10,000 seeds by default, on two processes. Processor time
-stands beside the clock's, which other work on the machine moves. All is simulated: tasks are of ten minutes on average,
-and no agent runs. A seed that breaks a law prints the script that led there, and ends the run.
+`python benchmarks/schedules.py [--seeds N] [--first N] [--laws]`, 10,000 seeds by default, on two processes. Processor
+time stands beside the clock's, which other work on the machine moves. All is simulated: tasks are of ten minutes on
+average, and no agent runs. A seed that breaks a law prints the script that led there, and ends the run.
 
 The bound of a makespan is the longest of work divided by workers, the critical path, and the work and landings of the
 tasks that may write one path. It knows nothing of attempts that fail, nor of the landings of the other tasks, so that

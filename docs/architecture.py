@@ -33,24 +33,30 @@ STYLE = """
 
 
 def read_layers() -> list[list[str]]:
-    """Return the rooms of each layer, top first, as the import contract orders them; rooms to come are left out."""
+    """Return the rooms of each layer, top first, as the import contract orders them, below the packages."""
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]["contracts"]
     layers = next(contract["layers"] for contract in contracts if contract["name"] == LAYERS_CONTRACT)
     rooms = [[name.strip(" ()") for name in layer.split("|")] for layer in layers]
-    present = [[name for name in layer if (SOURCE / name / "__init__.py").exists()] for layer in rooms]
-    return [layer for layer in present if layer]
+    present = [[name for name in layer if find_folder(name).joinpath("__init__.py").exists()] for layer in rooms]
+    packages = sorted(folder.name for folder in ROOT.glob("packages/*/src/*") if (folder / "__init__.py").exists())
+    return [packages, *(layer for layer in present if layer)]
+
+
+def find_folder(room: str) -> Path:
+    """Return the folder of a room, or of a package that stands on Remit."""
+    return next(ROOT.glob(f"packages/*/src/{room}"), SOURCE / room)
 
 
 def read_job(room: str) -> str:
     """Return the first sentence of a room's docstring, without its leading label."""
-    text = ast.get_docstring(ast.parse((SOURCE / room / "__init__.py").read_text("utf-8"))) or ""
+    text = ast.get_docstring(ast.parse((find_folder(room) / "__init__.py").read_text("utf-8"))) or ""
     sentence = re.split(r"(?<=[.])\s", " ".join(text.split()))[0]
     return re.sub(r"^[A-Z ]+: ", "", sentence)
 
 
 def list_sub_rooms(room: str) -> list[str]:
     """Return the names of a room's sub-packages, sorted."""
-    return sorted(folder.parent.name for folder in (SOURCE / room).glob("*/__init__.py"))
+    return sorted(folder.parent.name for folder in find_folder(room).glob("*/__init__.py"))
 
 
 def wrap_words(words: list[str], width: float) -> list[str]:

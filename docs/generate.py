@@ -7,7 +7,7 @@ stands in the tables of words below; a code or field without words, or words for
 import ast
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
@@ -34,7 +34,7 @@ from remit.tools.catalogue import TOOLS
 
 DOCS = Path(__file__).parent
 TRAILING = re.compile(r"[ \t]+$", re.MULTILINE)
-SOURCE = DOCS.parent / "src" / "remit"
+SOURCES = (DOCS.parent / "src" / "remit", *sorted(DOCS.parent.glob("packages/*/src/*")))
 NOTICE = "<!-- Written by docs/generate.py; change the code or that script, then run it. -->"
 
 EXIT_CODES = {
@@ -501,9 +501,14 @@ def constraint_row(kind: str) -> tuple[str, str, str]:
 # -- violations -------------------------------------------------------------------------------------------------
 
 
+def list_modules() -> Iterator[Path]:
+    for folder in SOURCES:
+        yield from sorted(folder.rglob("*.py"))
+
+
 def said_in_calls(spared: frozenset[str]) -> frozenset[str]:
     """The text that modules outside `spared` hand to functions: the codes and events that can occur today."""
-    modules = (ast.parse(p.read_text("utf-8")) for p in SOURCE.rglob("*.py") if p.name not in spared)
+    modules = (ast.parse(p.read_text("utf-8")) for p in list_modules() if p.name not in spared)
     calls = [node for module in modules for node in ast.walk(module) if isinstance(node, ast.Call)]
     given = [value for call in calls for value in (*call.args, *(k.value for k in call.keywords))]
     constants = [n.value for value in given for n in ast.walk(value) if isinstance(n, ast.Constant)]
@@ -705,7 +710,7 @@ def setting_rows() -> list[tuple[str, str, str, str]]:
 
 def is_used(setting: str) -> bool:
     """Whether some module takes this setting from a configuration, or its whole table and the setting from that."""
-    modules = [p.read_text("utf-8") for p in SOURCE.rglob("*.py")]
+    modules = [p.read_text("utf-8") for p in list_modules()]
     if any(re.search(rf"\bconfig\.{re.escape(setting)}\b", text) for text in modules):
         return True
     table, *inner = setting.split(".")

@@ -9,8 +9,8 @@ from pathlib import Path
 from types import CodeType
 from typing import Any, TypeAlias, cast
 
-ROOT = Path(__file__).parents[1]
-SOURCE = ROOT / "src" / "remit"
+from sources import ROOT, find_source, list_modules, name_source
+
 SURVIVORS = ROOT / "tests" / "survivors.tsv"
 MAX_TEXT_CHARS = 160
 """Characters of a node's code in the name of a mutant."""
@@ -18,7 +18,7 @@ MAX_TEXT_CHARS = 160
 
 @dataclass(frozen=True)
 class Room:
-    """Files that are mutated, as patterns below `src/remit`, and the tests, of these tiers, that must notice."""
+    """Files that are mutated, as patterns from a room on, and the tests, of these tiers, that must notice."""
 
     name: str
     files: tuple[str, ...]
@@ -34,8 +34,8 @@ ROOMS = (
     Room("policy", ("policy/**/*.py",), ("tests/policy",)),
     Room("ledger", ("ledger/**/*.py",), ("tests/ledger",)),
     Room(
-        "orchestrator",
-        tuple(f"orchestrator/{name}.py" for name in ("schedule", "budget", "states", "trains")),
+        "fleet",
+        tuple(f"remit_fleet/{name}.py" for name in ("schedule", "budget", "states", "trains")),
         ("tests/fleet",),
     ),
     Room("provenance", ("provenance/blame/*.py", "provenance/origins/*.py"), ("tests/provenance",)),
@@ -63,7 +63,7 @@ UNMUTATED_FIELDS = {"annotation", "returns", "decorator_list", "args", "type_com
 def find_enums() -> dict[str, str]:
     """Return for each member of a `Literal[…]` of the sources the member after it."""
     found: dict[str, str] = {}
-    for path in sorted(SOURCE.rglob("*.py")):
+    for path in list_modules():
         text = path.read_text("utf-8")
         for node in ast.walk(ast.parse(text if "Literal[" in text else "")):
             if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name) and node.value.id == "Literal":
@@ -209,7 +209,8 @@ def list_functions(tree: ast.AST, prefix: str = "") -> Iterator[tuple[str, ast.F
 
 
 def list_sources(room: Room) -> list[Path]:
-    return sorted(path for pattern in room.files for path in SOURCE.glob(pattern))
+    places = [pattern.split("/", 1) for pattern in room.files]
+    return sorted(path for folder, pattern in places for path in find_source(folder).glob(pattern))
 
 
 def list_mutants(room: Room) -> Iterator[Mutant]:
@@ -219,7 +220,7 @@ def list_mutants(room: Room) -> Iterator[Mutant]:
 
 def mutate_source(room: Room, path: Path, text: str) -> Iterator[Mutant]:
     tree = ast.parse(text)
-    file = path.relative_to(SOURCE).as_posix() if path.is_relative_to(SOURCE) else path.name
+    file = name_source(path) if path.is_absolute() else path.name
     for name, function in list_functions(tree):
         seen: dict[tuple[str, str], int] = {}
         for parent, at, index, node, after in walk_places(function):

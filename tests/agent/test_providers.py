@@ -84,7 +84,7 @@ def test_bedrock_says_which_extra_brings_its_sdk() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert "botocore is not installed" in done.stderr
-    assert "pip install '.[agent,agent-bedrock]'" in done.stderr
+    assert "uv tool install '.[agent-bedrock]', or pip install . './packages/remit-agent[bedrock]'" in done.stderr
 
 
 @pytest.mark.parametrize(

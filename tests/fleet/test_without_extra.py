@@ -14,13 +14,13 @@ BLOCK = """
 import importlib.abc, sys
 class Missing(importlib.abc.MetaPathFinder):
     def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in ("dbos", "sqlalchemy"):
+        if name.partition(".")[0] in ("dbos", "sqlalchemy", "remit_fleet"):
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
         return None
 sys.meta_path.insert(0, Missing())
 import importlib.util
 find_spec = importlib.util.find_spec
-importlib.util.find_spec = lambda name: None if name in ("dbos", "sqlalchemy") else find_spec(name)
+importlib.util.find_spec = lambda name: None if name == "remit_fleet" else find_spec(name)
 from remit.cli import main
 main()
 """
@@ -36,7 +36,7 @@ def test_without_the_extra_a_command_names_it(words: list[str], home: Path, tmp_
     run = [sys.executable, "-c", BLOCK, *words]
     done = subprocess.run(run, cwd=fleet.root, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     assert done.returncode == 2, done.stderr
-    assert f"`remit {' '.join(words[:2]) if words[0] != 'worker' else 'worker'}` needs" in done.stderr
+    assert f"`remit {words[0]}` needs the extra `cluster`" in done.stderr
     assert "uv tool install '.[cluster]'" in done.stderr
 
 

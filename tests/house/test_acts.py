@@ -8,15 +8,15 @@ import pytest
 
 from remit.core.acts import Act
 from remit.servers.web.routes import WRITES
+from sources import list_modules, name_source
 
-SOURCE = Path(__file__).parents[2] / "src" / "remit"
 ASKING = {"require_person", "require_terminal"}
 JUDGING = {"PeerGrade", "Judgement"}
 
 
-def read_modules(folder: Path, word: str) -> Iterator[tuple[Path, ast.AST]]:
+def read_modules(word: str) -> Iterator[tuple[Path, ast.AST]]:
     """Yield the modules that hold the word, with each of their nodes."""
-    for path in sorted(folder.rglob("*.py")):
+    for path in list_modules():
         text = path.read_text("utf-8")
         if word in text:
             yield from ((path, node) for node in ast.walk(ast.parse(text)))
@@ -25,7 +25,7 @@ def read_modules(folder: Path, word: str) -> Iterator[tuple[Path, ast.AST]]:
 def list_calls(name: set[str]) -> list[tuple[Path, ast.Call]]:
     return [
         (path, node)
-        for path, node in read_modules(SOURCE / "cli", "require_")
+        for path, node in read_modules("require_")
         if path.name != "person_only.py"
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in name
     ]
@@ -46,7 +46,7 @@ def test_each_command_for_people_names_its_act() -> None:
 
 
 def test_each_act_is_asked_for_somewhere() -> None:
-    modules = (node for _, node in read_modules(SOURCE, "Act.") if isinstance(node, ast.Module))
+    modules = (node for _, node in read_modules("Act.") if isinstance(node, ast.Module))
     used = {act for module in modules for act in find_acts(module)} - {"__members__"}
     assert used == set(Act.__members__)
 
@@ -61,9 +61,5 @@ def test_each_writing_action_of_a_page_names_its_act() -> None:
 
 @pytest.mark.parametrize("name", sorted(JUDGING))
 def test_only_the_authority_judges(name: str) -> None:
-    users = {
-        path.relative_to(SOURCE).as_posix()
-        for path, node in read_modules(SOURCE, name)
-        if isinstance(node, ast.Name) and node.id == name
-    }
+    users = {name_source(path) for path, node in read_modules(name) if isinstance(node, ast.Name) and node.id == name}
     assert users == {"servers/authority.py"}

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from sources import PACKAGES, REMIT
+
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-NAMED = re.compile(r"`((?:src|tests)/[\w/]+\.py):([\w.]+)`")
+NAMED = re.compile(r"`((?:src|packages|tests)/[\w/-]+\.py):([\w.]+)`")
 THREATS = DOCS / "explanation" / "threat-model.md"
 STEPS = DOCS / "explanation" / "one-tool-call.md"
 
@@ -73,7 +75,7 @@ def test_decisions_are_numbered_without_a_gap_and_listed() -> None:
 def test_agents_md_stays_short_and_names_what_exists() -> None:
     text = (ROOT / "AGENTS.md").read_text("utf-8")
     assert len(text.splitlines()) <= 80
-    rooms = {p.parent.name for p in (ROOT / "src" / "remit").glob("*/__init__.py")}
+    rooms = {p.parent.name for p in REMIT.glob("*/__init__.py")} | {package.name for package in PACKAGES[1:]}
     assert rooms <= set(re.findall(r"^\| `(\w+)/`", text, re.MULTILINE))
     named = re.findall(r"`(tests/[\w/]+(?:\.py)?)`", text)
     assert [path for path in named if not (ROOT / path).exists()] == []

@@ -39,6 +39,7 @@ def test_each_room_that_changed_brings_its_stories(
 
 def test_every_room_and_every_story_that_is_named_is_there() -> None:
     rooms = {path.name for path in (ROOT / "src" / "remit").iterdir() if (path / "__init__.py").exists()}
+    rooms |= {path.name.removeprefix("remit-") for path in (ROOT / "packages").iterdir()}
     stories: dict[str, tuple[str, ...]] = MODULE["STORIES"]
     assert stories.keys() <= rooms | {"docs", "remit_hook"}
     for name in {name for names in stories.values() for name in names}:

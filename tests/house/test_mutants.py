@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from mutants import ROOMS, SOURCE, list_sources, mutate_source, read_survivors
+from mutants import ROOMS, list_sources, mutate_source, read_survivors
+from sources import name_source
 
 TABLE: list[tuple[str, list[str]]] = [
     ("a < 1", ["comparison: a < 1 → a <= 1"]),
@@ -51,7 +52,7 @@ def test_a_mutant_is_compiled_alone_and_leaves_the_others_as_they_were() -> None
 
 def test_each_accepted_survivor_is_a_mutant_and_has_a_reason() -> None:
     accepted = read_survivors()
-    sources = {path.relative_to(SOURCE).as_posix(): (room, path) for room in ROOMS for path in list_sources(room)}
+    sources = {name_source(path): (room, path) for room in ROOMS for path in list_sources(room)}
     for file in {key[0] for key in accepted}:
         room, path = sources[file]
         mutants = {mutant.key for mutant in mutate_source(room, path, path.read_text("utf-8"))}

@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
-CLI = Path(__file__).parents[2] / "src" / "remit" / "cli"
+from sources import PACKAGES, REMIT, name_source
 
 OTHER_DOORS = {
     "output.py": "the door itself",
@@ -13,8 +13,8 @@ OTHER_DOORS = {
     "screen.py": "the pager's input, which its callers have escaped, where no pager starts",
     "view.py": "rich prints into a text, which `emit_view` escapes",
     "blame/blame.py": "an answer for a pipe, or one that `render_blame` has escaped",
-    "terminal/blocks.py": "rich prints into a text of the conversation, each part escaped",
-    "terminal/screen.py": "the conversation's blocks, escaped in blocks.py, above live lines of prompt_toolkit",
+    "remit_agent/terminal/blocks.py": "rich prints into a text of the conversation, each part escaped",
+    "remit_agent/terminal/screen.py": "the conversation's blocks, escaped in blocks.py, above live lines",
     "policy/approvals.py": "the bell of a new card",
     "records/log.py": "Parquet, refused on a terminal",
     "completion.py": "click's own script for a shell",
@@ -35,5 +35,6 @@ def find_writes(path: Path) -> Iterator[int]:
 
 
 def test_everything_goes_through_the_one_door() -> None:
-    found = {str(path.relative_to(CLI)) for path in CLI.rglob("*.py") if any(find_writes(path))}
-    assert found == OTHER_DOORS.keys()
+    folders = (REMIT / "cli", *PACKAGES[1:])
+    paths = [path for folder in folders for path in folder.rglob("*.py")]
+    assert {name_source(path).removeprefix("cli/") for path in paths if any(find_writes(path))} == OTHER_DOORS.keys()

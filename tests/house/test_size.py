@@ -5,12 +5,11 @@ import json
 import subprocess
 import sys
 from collections import Counter
-from pathlib import Path
+from pathlib import PurePath
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-SOURCE = ROOT / "src" / "remit"
+from sources import ROOT, list_modules, name_source
 
 MAX_FILES_OF_CALL = {"Write": 73, "Bash": 98, "Read": 48}
 """Source files that both hooks of one tool call run through, in a fresh process."""
@@ -33,14 +32,14 @@ def test_a_tool_call_runs_through_no_more_files_than_before(tool: str, traces: d
 
 
 def test_no_folder_holds_more_modules_than_a_reader_takes_in() -> None:
-    sizes = Counter(path.parent.relative_to(SOURCE) for path in SOURCE.rglob("*.py"))
+    sizes = Counter(PurePath(name_source(path)).parent for path in list_modules())
     assert {str(folder): size for folder, size in sizes.items() if size > MAX_MODULES_OF_FOLDER} == {}
 
 
 def test_a_public_class_name_stands_for_one_class() -> None:
     names = Counter(
         node.name
-        for path in SOURCE.rglob("*.py")
+        for path in list_modules()
         for node in ast.walk(ast.parse(path.read_text("utf-8")))
         if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-HOST = Path(__file__).parents[2] / "src" / "remit" / "host"
+HOST = Path(__file__).parents[2] / "packages" / "remit-agent" / "src" / "remit_agent"
 
 FORBIDDEN_NAMES = frozenset(
     ("write_below", "remove_below", "write_files", "delete_file", "write_into_folder", "replaced_file")

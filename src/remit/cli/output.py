@@ -17,6 +17,7 @@ from click.core import ParameterSource
 
 from remit.cli.screen import Screen, choose_pager, forced_colour, open_screen, show_in_pager
 from remit.core.untrusted_input import encode_json, sanitise_text
+from remit.extensions import loaded_errors
 from remit.ledger.index import index as ledger_index
 from remit.ledger.index.index import Index
 from remit.ledger.log_files import LedgerError
@@ -343,16 +344,8 @@ def unavailable_errors() -> Errors:
     from remit.gate.state.database import StateError
     from remit.workspace.intents_file.storage import IntentsFileChanged
 
-    return (StateError, LedgerError, GitError, IntentsFileChanged, OSError, SqliteError, *database_errors())
-
-
-def database_errors() -> Errors:
-    """Return the errors of a fleet database, where a command has opened one."""
-    if "remit_fleet.database.store" not in sys.modules:
-        return ()
-    from remit_fleet.database.troubles import DATABASE_ERRORS
-
-    return DATABASE_ERRORS
+    others = (error for module in loaded_errors() for error in module.ERRORS)
+    return (StateError, LedgerError, GitError, IntentsFileChanged, OSError, SqliteError, *others)
 
 
 def to_failure(error: Exception) -> Failure:
@@ -370,11 +363,10 @@ def to_failure(error: Exception) -> Failure:
         return Failure("SETTINGS", str(error), target=str(error.path or ""), exit_code=code)
     if not isinstance(error, unavailable_errors()):
         return Failure("INVALID", str(error))
-    if isinstance(error, database_errors()):
-        from remit_fleet.database.troubles import describe_trouble
-
-        trouble = describe_trouble(error)
-        return Failure("DATABASE", trouble.what, fix=trouble.fix, exit_code=UNAVAILABLE)
+    for module in loaded_errors():
+        if isinstance(error, module.ERRORS):
+            code, message, fix = module.describe_failure(error)
+            return Failure(code, message, fix=fix, exit_code=UNAVAILABLE)
     message, _, hint = str(error).partition("\nhint: ")
     code = getattr(error, "errno", None)
     path = getattr(error, "filename", None) or getattr(error, "path", None)

@@ -3,11 +3,13 @@
 import os
 import sys
 from importlib import import_module
+from typing import NoReturn
 
 import click
 from click.exceptions import NoSuchCommand
 
 from remit.cli.screen import forced_colour
+from remit.extensions import PARTS, Part, find_extensions, find_part, is_installed, load_extension
 from remit.servers.environ_checks import NoHome
 
 SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
@@ -19,7 +21,6 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "completion": ("completion", "completion for bash, zsh or fish"),
     },
     "Every day": {
-        "run": ("run", "Remit's own coding agent, in a terminal or on one task"),
         "status": ("status", "what is governed here, and what happened lately"),
         "log": ("records.log", "the newest records"),
         "session": ("records.session", "what happened in a session: prompts, calls, verdicts, changes"),
@@ -34,12 +35,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "lesson": ("intent.memory:lesson", "what the next session should know"),
         "map": ("intent.intent:map_", "which intent changed which parts of which files: .orchestration/intent_map.md"),
     },
-    "Several agents": {
-        "plan": ("plan.plan", "let several agents work at once, each on an intent of its own"),
-        "task": ("plan.task", "one intent of a plan: show it, try it again, drop it"),
-        "worker": ("plan.worker", "run agents for plans; list the workers"),
-        "fleet": ("plan.fleet", "check the fleet, or build its database anew"),
-    },
+    "Several agents": {},
     "Explain": {
         "blame": ("blame.blame", "who wrote each line, under which intent"),
         "why": ("blame.why", "why lines are there: the intent, what was asked and said, the edit"),
@@ -71,10 +67,6 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "For programs": {
         "schema": ("for_programs:schema", "the JSON Schema of what Remit reads and writes"),
-        "acp-agent": (
-            "for_programs:acp_agent",
-            "serve Remit's own agent to an editor, by ACP on stdio",
-        ),
         "mcp": ("for_programs:mcp", "serve the agent-facing tools on stdio (agents start this)"),
         "daemon": ("for_programs:daemon", "answer hook calls from a warm process (the hook client starts it)"),
     },
@@ -82,26 +74,58 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
 """The sections of `remit --help`: commands, each with its module below `remit.cli` (and `:attribute` unless named like
 the module), and the help line.
 
-A module is imported when its command is called: `remit --help` needs only the help lines.
+A module is imported when its command is called: `remit --help` needs only the help lines. Other packages add to the
+sections: `remit.extensions`.
 """
 COMMANDS = {name: entry for commands in SECTIONS.values() for name, entry in commands.items()}
-MAX_NAME_CHARS = max(map(len, COMMANDS))
+
+
+def list_sections() -> dict[str, dict[str, tuple[str, str]]]:
+    """Return the sections with the commands that other installed packages add."""
+    sections = {title: dict(commands) for title, commands in SECTIONS.items()}
+    for extension in find_extensions():
+        for title, commands in extension.commands.items():
+            sections[title] |= commands
+    return sections
+
+
+class MissingCommand(click.Command):
+    """A command of a package that is not installed: whatever its words, it says how to install the package."""
+
+    def __init__(self, name: str, part: Part) -> None:
+        super().__init__(name, help=f"Not installed: the extra `{part.extra}` brings it.", add_help_option=False)
+        self.part = part
+        self.allow_extra_args = self.ignore_unknown_options = True
+
+    def invoke(self, ctx: click.Context) -> NoReturn:
+        from remit.cli.output import Failure, fail  # not needed by other commands
+        from remit.core.extras import describe_installation
+
+        package = self.part.package.replace("_", "-")
+        message = f"`remit {self.name}` needs the extra `{self.part.extra}`: the package {package} is not installed"
+        fail(Failure(self.part.code, message, fix=describe_installation(self.part.extra)), "--json" in ctx.args)
 
 
 class LazyGroup(click.Group):
     """A group that imports a command when called; help lines come from the table above."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return [*COMMANDS, "hook"]
+        return [*(name for commands in list_sections().values() for name in commands), "hook"]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name == "hook":
             return click.Command("hook", help="Answer an agent's hook call (agents start this).")
-        if cmd_name not in COMMANDS:
+        if cmd_name in COMMANDS:
+            module, _, name = COMMANDS[cmd_name][0].partition(":")
+            return getattr(import_module(f"remit.cli.{module}"), name or module.rpartition(".")[2])
+        part = find_part(cmd_name)
+        if part is None:
             return None
-        module, _, name = COMMANDS[cmd_name][0].partition(":")
-        command: click.Command = getattr(import_module(f"remit.cli.{module}"), name or module.rpartition(".")[2])
-        return command
+        if not is_installed(part):
+            return MissingCommand(cmd_name, part)
+        entries = {name: entry for group in load_extension(part).commands.values() for name, entry in group.items()}
+        module, _, name = entries[cmd_name][0].partition(":")
+        return getattr(import_module(module), name)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -109,7 +133,7 @@ class LazyGroup(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except NoSuchCommand as error:
-            raise NoSuchCommand(error.command_name, possibilities=COMMANDS, ctx=ctx) from None
+            raise NoSuchCommand(error.command_name, possibilities=self.list_commands(ctx), ctx=ctx) from None
 
     def invoke(self, ctx: click.Context) -> object:
         """Run a command. With `--json`, usage errors are printed as JSON too. Raises UsageError."""
@@ -142,9 +166,18 @@ class LazyGroup(click.Group):
             fail(Failure("NO_HOME", str(error)), "--json" in words)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        for title, commands in SECTIONS.items():
+        sections = {title: commands for title, commands in list_sections().items() if commands}
+        missing = [part for part in PARTS if not is_installed(part)]
+        names = [name for commands in sections.values() for name in commands]
+        width = max(map(len, [*names, *(name for part in missing for name in part.commands)]))
+        for title, commands in sections.items():
             with formatter.section(title):
-                formatter.write_dl([(name.ljust(MAX_NAME_CHARS), about) for name, (_, about) in commands.items()])
+                formatter.write_dl([(name.ljust(width), about) for name, (_, about) in commands.items()])
+        if missing:
+            with formatter.section("Not installed"):
+                formatter.write_dl(
+                    [(name.ljust(width), f"extra `{part.extra}`") for part in missing for name in part.commands]
+                )
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

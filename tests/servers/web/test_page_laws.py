@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from conftest import run_git
 from forked_commands import run_command
 from gate.driving import Agent, governed
-from remit.servers.web.render import FOLDER
+from remit.servers.web.render import FOLDER, open_templates
 from remit.servers.web.routes import PAGES, name_twin
 from remit.servers.web.server import ConsoleServer
 from remit.workspace.place.workspace import register_repository, workspace_at
@@ -67,7 +67,7 @@ def test_every_page_is_whole_a_part_and_data_and_nothing_in_it_runs_or_leads_awa
 ) -> None:
     described = json.loads(browser.get("/openapi.json").body)
     for page, address in zip(PAGES, addresses(agent), strict=True):
-        template = (FOLDER / "templates" / page.template).read_text()
+        template = read_template(page.template)
         html = browser.get(address)
         part = browser.get(address, Remit_Part=name_part(template))
         twin = browser.get("/index.json" if address == "/" else f"{address}.json")
@@ -83,6 +83,12 @@ def test_every_page_is_whole_a_part_and_data_and_nothing_in_it_runs_or_leads_awa
     writes = {path: item["post"] for path, item in described["paths"].items() if "post" in item}
     assert writes.keys() >= {"/pair", "/approvals/{question}/answer", "/unpair/{browser}", "/settings"}
     assert all(write["security"] == [{"cookie": [], "proof": []}] for write in writes.values())
+
+
+def read_template(name: str) -> str:
+    templates = open_templates()
+    assert templates.loader
+    return templates.loader.get_source(templates, name)[0]
 
 
 def name_part(template: str) -> str:

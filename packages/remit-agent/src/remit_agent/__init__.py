@@ -1,1 +1,1 @@
-"""A scripted model and its wire formats, for running real agents in tests."""
+"""REMIT-AGENT: Remit's own agent; `loop.py` first."""

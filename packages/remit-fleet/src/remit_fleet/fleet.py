@@ -2,12 +2,10 @@
 
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from remit.core.diff.contents import sha256
-from remit.core.extras import describe_installation
 from remit.gate.governing import load_config
 from remit.workspace.git.command import GitError
 from remit.workspace.merging import TreeStore
@@ -19,8 +17,6 @@ from remit_fleet.remote import name_shared
 
 if TYPE_CHECKING:
     from remit_fleet.engines.dbos import DbosEngine
-
-INSTALL_EXTRA = describe_installation("cluster")
 
 
 class FleetUnavailable(Exception):
@@ -36,11 +32,6 @@ class UnknownTask(ValueError):
 
     def __init__(self, intent: str) -> None:
         super().__init__(f"no plan has {intent or 'a task here'}")
-
-
-def has_extra() -> bool:
-    """Return whether the extra `cluster` is installed."""
-    return find_spec("dbos") is not None and find_spec("sqlalchemy") is not None
 
 
 def find_repository_root(workspace: Workspace) -> Path:
@@ -67,17 +58,17 @@ def name_repository(root: Path) -> str:
 @contextmanager
 def report_database_errors() -> Generator[None]:
     """Raise FleetUnavailable for an error of the database."""
-    from remit_fleet.database.troubles import DATABASE_ERRORS, describe_trouble
+    from remit_fleet.database.troubles import ERRORS, describe_trouble
 
     try:
         yield
-    except DATABASE_ERRORS as error:
+    except ERRORS as error:
         trouble = describe_trouble(error)
         raise FleetUnavailable(trouble.what, trouble.fix) from error
 
 
 def open_fleet(database: str | None, home: Path, pace: float = 1.0) -> "DbosEngine":
-    """Open the fleet database; without a URL, the user's own database. Raises DATABASE_ERRORS, ImportError, OSError."""
+    """Open the fleet database; without a URL, the user's own database. Raises OSError, and the database's errors."""
     from remit_fleet.database.store import open_store
     from remit_fleet.engines.dbos import DbosEngine, Timing
 

@@ -24,11 +24,12 @@ from remit.servers.web.claims import PairClaim, UnpairClaim
 from remit.servers.web.guard import COOKIE, Guard, Refused, add_headers, decode_body
 from remit.servers.web.live import MAX_STREAMS, NO_STATE, ChangeWatcher, LiveState
 from remit.servers.web.pages.ledger import export_records
+from remit.servers.web.pages.navigation import NAVIGATION
 from remit.servers.web.pages.page import Page, PageRequest, PageWrite
 from remit.servers.web.pairing import COOKIE_LIFETIME_S
 from remit.servers.web.render import FOLDER, render_page, render_part, static_version
 from remit.servers.web.repositories import Repositories
-from remit.servers.web.routes import NAVIGATION, PAGES, WRITES, describe_api
+from remit.servers.web.routes import PAGES, WRITES, describe_api
 
 MAX_SECRET_CHARS, MAX_KEY_CHARS, MAX_NAME_CHARS = 200, 1000, 80  # of a browser that asks to be paired
 THEME_COOKIE, THEMES = "remit_theme", ("light", "dark")  # the choice of the page Settings; it decides nothing else

@@ -10,6 +10,7 @@ from datetime import datetime
 from difflib import SequenceMatcher
 from functools import lru_cache
 from hashlib import sha256
+from importlib.util import find_spec
 from itertools import groupby, zip_longest
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from markupsafe import Markup, escape
 from msgspec import Struct
 from msgspec.structs import replace
 
+from remit.extensions import find_extensions
 from remit.policy.commands.marks import CommandMark
 from remit.provenance.verify.changed_hunks import ChangedHunk
 from remit.servers.web.highlight import Span, render_line
@@ -273,10 +275,16 @@ def static_version() -> str:
     return digest.hexdigest()[:8]
 
 
+def find_template_folders() -> list[Path]:
+    """Return the folders of other packages' templates, each beside the module of its pages."""
+    specs = [find_spec(extension.console) for extension in find_extensions()]
+    return [Path(spec.origin).with_name("templates") for spec in specs if spec and spec.origin]
+
+
 @lru_cache(1)
 def open_templates() -> jinja2.Environment:
     templates = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(FOLDER / "templates"),
+        loader=jinja2.FileSystemLoader([FOLDER / "templates", *find_template_folders()]),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,

@@ -1,9 +1,9 @@
-"""The tables of pages and of signed writes, and the console's API as an OpenAPI document, made from them and the bodies
-of requests that write. A page has HTML, parts of it (`Remit-Part`), and a JSON twin under its address with `.json`.
+"""The tables of pages and of signed writes, other packages' included, and the console's API as an OpenAPI document
+made from them. A page has HTML, parts of it (`Remit-Part`), and a JSON twin under its address with `.json`.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import version
 from typing import Any, get_type_hints
 
@@ -60,6 +60,7 @@ from remit.servers.web.pages.intent_edits import (
 from remit.servers.web.pages.intents import read_intent, read_intents
 from remit.servers.web.pages.ledger import FIELDS, LEDGER_QUERY, read_ledger, read_record
 from remit.servers.web.pages.metrics import METRICS_QUERY, read_metrics
+from remit.servers.web.pages.navigation import EXTENSIONS
 from remit.servers.web.pages.now import read_now
 from remit.servers.web.pages.page import Page, PageWrite
 from remit.servers.web.pages.recovery import (
@@ -83,19 +84,8 @@ from remit.servers.web.pages.settings import (
     read_settings,
     redact_text,
 )
-from remit_agent.pages.chat import (
-    BeginBody,
-    SayBody,
-    StopBody,
-    begin_run,
-    read_chat,
-    read_chat_run,
-    say_words,
-    stop_run,
-)
-from remit_fleet.pages.fleet import OrderBody, order_task, read_fleet
 
-PAGES = (
+PAGES: Sequence[Page] = (
     Page("/", "now", "Now", "now.html", read_now),
     Page("/approvals", "approvals", "Approvals", "approvals.html", read_approvals),
     Page("/approvals/{question}", "approvals", "Approvals", "approvals.html", read_approvals),
@@ -120,9 +110,6 @@ PAGES = (
     Page("/r/{repository}/code", "code", "Code", "code.html", read_code),
     Page("/r/{repository}/code/{path:path}", "code", "Code", "code.html", read_code, CODE_QUERY),
     Page("/r/{repository}/agents", "agents", "Agents", "agents.html", read_agents),
-    Page("/r/{repository}/fleet", "fleet", "Fleet", "fleet.html", read_fleet),
-    Page("/r/{repository}/chat", "chat", "Chat", "chat.html", read_chat),
-    Page("/r/{repository}/chat/{run}", "chat", "Chat", "chat_run.html", read_chat_run),
     Page("/r/{repository}/changes", "changes", "Changes", "changes.html", read_changes, ("range", "only", "view")),
     Page("/r/{repository}/restore", "recovery", "Recovery", "recovery.html", read_recovery),
     Page(
@@ -138,9 +125,10 @@ PAGES = (
     Page("/r/{repository}/metrics", "metrics", "Metrics", "metrics.html", read_metrics, METRICS_QUERY),
     Page("/r/{repository}/ledger", "ledger", "Ledger", "ledger.html", read_ledger, LEDGER_QUERY),
     Page("/r/{repository}/records/{record}", "ledger", "Record", "record.html", read_record, (*FIELDS, "q")),
+    *(page for tables in EXTENSIONS for page in tables.PAGES),
 )
 
-WRITES = (
+WRITES: Sequence[PageWrite] = (
     PageWrite("/approvals/{question}/answer", AnswerBody, record_answer, Act.SAY_YES, "approve", choose_answer),
     PageWrite("/approvals/answer-equal", EqualAnswerBody, record_equal_answers, Act.SAY_YES, "approve"),
     PageWrite("/settings", SettingBody, change_setting, Act.CHANGE_SETTINGS),
@@ -148,14 +136,10 @@ WRITES = (
     PageWrite("/r/{repository}/changes/reviewed", MarkBody, mark_hunks, Act.REVIEW),
     PageWrite("/r/{repository}/changes/revert", RevertBody, revert_hunk, Act.RESTORE),
     PageWrite("/r/{repository}/changes/comments", CommentsBody, send_message, Act.STEER, "approve"),
-    PageWrite("/r/{repository}/chat", BeginBody, begin_run, Act.START_AGENTS),
-    PageWrite("/r/{repository}/chat/{run}/words", SayBody, say_words, Act.STEER),
-    PageWrite("/r/{repository}/chat/{run}/stop", StopBody, stop_run, Act.STOP_AGENTS),
     PageWrite("/r/{repository}/mode", ModeBody, change_mode, Act.LOWER_MODE, choose=choose_mode_change),
     PageWrite("/r/{repository}/agents/release", ReleaseBody, release_call, Act.STEER),
     PageWrite("/r/{repository}/agents/intent", ClaimBody, claim_intent, Act.BIND_INTENT),
     PageWrite("/r/{repository}/agents/hand-over", HandOverBody, hand_over_intent, Act.BIND_INTENT),
-    PageWrite("/r/{repository}/fleet/orders", OrderBody, order_task, Act.ORDER_TASK),
     PageWrite("/r/{repository}/intents", IntentBody, create_intent, Act.MAKE_INTENT),
     PageWrite("/r/{repository}/intents/{intent}", IntentBody, edit_intent, Act.EDIT_INTENT),
     PageWrite("/r/{repository}/intents/{intent}/status", StatusBody, move_intent, Act.MOVE_INTENT),
@@ -166,31 +150,8 @@ WRITES = (
     PageWrite("/r/{repository}/restore/{point}", RestoreBody, restore_files, Act.RESTORE),
     PageWrite("/r/{repository}/restore/session/{session}", UndoBody, undo_session_changes, Act.RESTORE),
     PageWrite("/r/{repository}/restore/{point}/pin", PinBody, pin_point, Act.PIN_POINT),
+    *(write for tables in EXTENSIONS for write in tables.WRITES),
 )
-
-NAVIGATION = (
-    (
-        ("now", "Now", "activity", "/"),
-        ("approvals", "Approvals", "shield-check", "/approvals"),
-        ("intents", "Intents", "target", "intents"),
-        ("sessions", "Sessions", "scroll-text", "sessions"),
-    ),
-    (
-        ("code", "Code", "file-code", "code"),
-        ("changes", "Changes", "git-pull-request-arrow", "changes"),
-        ("agents", "Agents", "bot", "agents"),
-        ("fleet", "Fleet", "workflow", "fleet"),
-        ("chat", "Chat", "message-square", "chat"),
-        ("recovery", "Recovery", "history", "restore"),
-    ),
-    (
-        ("coverage", "Coverage", "gauge", "governed"),
-        ("metrics", "Metrics", "chart-line", "metrics"),
-        ("ledger", "Ledger", "book-lock", "ledger"),
-        ("settings", "Settings", "settings", "/settings"),
-    ),
-)
-"""Groups of entries on the left: name, words, icon, and address (below the repository unless it begins with `/`)."""
 
 PARAMETER = re.compile(r"\{(\w+)(?::path)?\}")
 REFERENCE = "#/components/schemas/{name}"

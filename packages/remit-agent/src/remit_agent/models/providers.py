@@ -107,7 +107,7 @@ def open_provider(model_id: str, variables: Mapping[str, str], window: int | Non
     if model_id.startswith(SCRIPTED):
         return open_script(model_id, window)
     endpoint = find_endpoint(model_id, variables)
-    with name_missing_extra("agent,agent-bedrock" if endpoint.provider == "bedrock" else "agent"):
+    with name_missing_extra("agent-bedrock" if endpoint.provider == "bedrock" else "agent"):
         from remit_agent.models.library import LibraryModel
 
         try:

@@ -43,7 +43,7 @@ def fleet() -> None:
 def doctor(database: str | None, as_json: bool, repo: Path) -> None:
     """Report problems of the fleet: tasks that no worker can run, agents that could outlive their worker."""
     require_person(Act.CHECK_FLEET)
-    engine = open_engine("remit fleet doctor", database)
+    engine = open_engine(database)
     board = engine.read_board()
     found = [*find_lost_board(board, repo), *find_troubles(engine, board)]
     emit({"findings": found}, as_json, found or ["nothing to mend"], FINDINGS if found else 0)
@@ -96,7 +96,7 @@ def rebuild(target: str | None, has_all: bool, database: str | None, repo: Path)
     tell is said.
     """
     require_person(Act.CHANGE_FLEET)
-    engine = open_engine("remit fleet rebuild", database)
+    engine = open_engine(database)
     from remit.workspace.merging import TreeStore
     from remit_fleet.landing.undo import read_landings
     from remit_fleet.rebuild import describe_unknown, list_facts, rebuild_plan
@@ -187,7 +187,7 @@ def prune(names: tuple[str, ...], days: int, dry_run: bool, database: str | None
     deletes it.
     """
     require_person(Act.CHANGE_FLEET)
-    engine = open_engine("remit fleet prune", database)
+    engine = open_engine(database)
     gate, repository = open_repository(repo)
     from remit_fleet.pruning import RefPruner, describe_tasks
 
@@ -231,7 +231,7 @@ def migrate(worker_role: str | None, database: str | None) -> None:
     With --worker-role workers need no right to change tables: they connect as that role.
     """
     require_person(Act.CHANGE_FLEET)
-    engine = open_engine("remit fleet migrate", database)
+    engine = open_engine(database)
     from remit_fleet.database.store import StoreError
     from remit_fleet.engines.workflows import migrate_engine
 

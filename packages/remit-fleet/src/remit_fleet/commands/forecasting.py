@@ -11,7 +11,7 @@ from remit.cli.output import warn
 from remit.core.machine_paths import FLEET_PATH
 from remit_fleet.board import FleetRepository, OpenPlan, Role, Task, Worker
 from remit_fleet.commands.opening import find_agents
-from remit_fleet.fleet import FleetUnavailable, has_extra, report_database_errors
+from remit_fleet.fleet import FleetUnavailable, report_database_errors
 from remit_fleet.forecast import Forecast, PastAttempts, estimate_task, forecast_plan, measure_past, open_board
 from remit_fleet.planning.plan import Plan
 
@@ -27,7 +27,7 @@ def find_past(database: str | None, repository: str) -> MeasuredPast:
     """Return the repository's past in the fleet database, empty without one. A database that does not answer is
     reported as a warning.
     """
-    if not has_extra() or (not database and not (Path.home() / FLEET_PATH).exists()):
+    if not database and not (Path.home() / FLEET_PATH).exists():
         return MeasuredPast()
     try:
         with report_database_errors():

@@ -83,7 +83,7 @@ def fork(
     one with the fewest changed lines; the others stay as branches.
     """
     require_person(Act.START_AGENTS)
-    engine = open_engine("remit plan fork", database, pace)
+    engine = open_engine(database, pace)
     gate, repository = open_repository(repo)
     if rivals is not None:
         names = tuple(dict.fromkeys(name.strip() for name in rivals.split(",") if name.strip()))

@@ -1,4 +1,4 @@
-"""Shared parts of the fleet's commands: the extra, and the database."""
+"""Shared parts of the fleet's commands: the repository and its database."""
 
 import os
 import shlex
@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from remit.cli.output import USAGE, Failure, governed_gate
+from remit.cli.output import Failure, governed_gate
 from remit.workspace.safe_files import hold_lock
 from remit_fleet.board import is_shared
-from remit_fleet.fleet import INSTALL_EXTRA, find_repository_root, has_extra, name_repository, open_fleet
+from remit_fleet.fleet import find_repository_root, name_repository, open_fleet
 
 if TYPE_CHECKING:
     from remit.gate.gate import Gate
@@ -29,15 +29,8 @@ database_option = click.option(
 pace_option = click.option("--pace", type=click.FloatRange(0.001, 10), default=1.0, hidden=True)
 
 
-def require_extra(command: str) -> None:
-    """Raise Failure unless the extra is installed."""
-    if not has_extra():
-        raise Failure("EXTRA_MISSING", f"`{command}` needs the extra `cluster`", fix=INSTALL_EXTRA, exit_code=USAGE)
-
-
-def open_engine(command: str, database: str | None, pace: float = 1.0) -> "DbosEngine":
-    """Open the fleet database. Raises Failure without the extra, and what `reports_failures` names."""
-    require_extra(command)
+def open_engine(database: str | None, pace: float = 1.0) -> "DbosEngine":
+    """Open the fleet database. Raises what `reports_failures` names."""
     return open_fleet(database, Path.home(), pace)
 
 

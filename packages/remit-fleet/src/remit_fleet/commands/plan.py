@@ -130,7 +130,7 @@ def land(ids: tuple[str, ...], database: str | None, as_json: bool, repo: Path) 
     did not land.
     """
     require_person(Act.LAND)
-    engine = open_engine("remit plan land", database)
+    engine = open_engine(database)
     from remit_fleet.board import OrderKind, TaskState
     from remit_fleet.states import awaits_person_to_land
     from remit_fleet.workers.landing_by_hand import PersonalLander
@@ -200,7 +200,7 @@ def undo(
     remaining intents fails afterwards.
     """
     require_person(Act.UNDO_LANDING)
-    engine = open_engine("remit plan undo", database)
+    engine = open_engine(database)
     from remit.workspace.merging import RefCheckedOut
     from remit_fleet.workers.landing_by_hand import preview_undo, undo_landing
 

@@ -95,7 +95,7 @@ def start(
     agents, a worker is started in the background and ends when no work is left.
     """
     require_person(Act.START_AGENTS)
-    engine = open_engine("remit plan start", database, pace)
+    engine = open_engine(database, pace)
     gate = governed_gate(repo)
     settings = gate.rules.config.orchestrator
     root = find_repository_root(gate.workspace)

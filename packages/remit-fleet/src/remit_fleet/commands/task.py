@@ -51,7 +51,7 @@ def task() -> None:
 @reports_failures
 def show(id: str, database: str | None, as_json: bool, repo: Path) -> None:
     """Show a task with its attempts."""
-    engine = open_engine("remit task show", database)
+    engine = open_engine(database)
     repository = name_repository_of(governed_gate(repo).workspace)
     task = require_task(engine, repository, id)
     tried = engine.list_attempts((repository, id))
@@ -181,7 +181,7 @@ def take(id: str, database: str | None, repo: Path) -> None:
     The task keeps its paths meanwhile: no other task may write them.
     """
     require_person(Act.TAKE_TASK)
-    engine = open_engine("remit task take", database)
+    engine = open_engine(database)
     from remit_fleet.board import OrderKind, TaskState
     from remit_fleet.states import needs_hold
     from remit_fleet.workers.handing_over import hand_over
@@ -225,7 +225,7 @@ def wait_until_let_go(engine: "DbosEngine", task: "Task") -> None:
 def give_back(id: str, done: bool, database: str | None, repo: Path) -> None:
     """Give a task back that you took: the next agent begins with the files as you left them."""
     require_person(Act.TAKE_TASK)
-    engine = open_engine("remit task give-back", database)
+    engine = open_engine(database)
     from remit.workspace.git.command import GitError
     from remit.workspace.merging import RefMoved, RemoteRefused
     from remit.workspace.sharing.shared_refs import RemoteAway
@@ -269,7 +269,7 @@ def give_back(id: str, done: bool, database: str | None, repo: Path) -> None:
 def steer(id: str, message: str, database: str | None, repo: Path) -> None:
     """Send MESSAGE to a task's agent, for delivery with the answer to its next call."""
     require_person(Act.STEER)
-    engine = open_engine("remit task steer", database)
+    engine = open_engine(database)
     from remit_fleet.board import OrderKind
     from remit_fleet.states import FINAL_STATES
 
@@ -298,7 +298,7 @@ def steer(id: str, message: str, database: str | None, repo: Path) -> None:
 def reassign(id: str, agents: tuple[str, ...], worker: str | None, database: str | None, repo: Path) -> None:
     """Give a task to a different agent or worker, which begins with the present agent's work."""
     require_person(Act.MOVE_PLAN)
-    engine = open_engine("remit task reassign", database)
+    engine = open_engine(database)
     from remit_fleet.board import OrderKind
 
     _, repository = open_repository(repo)

@@ -33,7 +33,7 @@ ids_argument = click.argument("ids", nargs=-1, type=INTENT)
 @reports_failures
 def status(watch: bool, database: str | None, as_json: bool, repo: Path) -> None:
     """Show the tasks of this repository's plans, and the reason of each wait."""
-    engine = open_engine("remit plan status", database)
+    engine = open_engine(database)
     from msgspec.structs import asdict
 
     from remit.workspace.merging import TreeStore
@@ -99,7 +99,7 @@ def list_status(board: "Board", tasks: "list[Task]") -> list[str]:
 def log(after: int, follow: bool, database: str | None, as_json: bool, repo: Path) -> None:
     """Show the events of this repository's plans."""
     require_person(Act.READ_PLANS)
-    engine = open_engine("remit plan log", database)
+    engine = open_engine(database)
     repository = name_repository_of(governed_gate(repo).workspace)
     while True:
         found = engine.read_events(after)
@@ -205,7 +205,7 @@ def set_budgets(
 ) -> None:
     """Set what the plans of these intents may spend. Raises Failure for a plan without such a bound."""
     require_person(Act.RAISE_BUDGET)
-    engine = open_engine("remit plan resume", database)
+    engine = open_engine(database)
     from remit_fleet.database.orders import set_plan_budget
 
     repository = name_repository_of(governed_gate(repo).workspace)

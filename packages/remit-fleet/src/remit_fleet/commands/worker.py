@@ -58,7 +58,7 @@ def worker(
     if context.invoked_subcommand is not None:
         return
     require_person(Act.RUN_WORKER)
-    engine = open_engine("remit worker", database, pace)
+    engine = open_engine(database, pace)
     from importlib.metadata import version
 
     from remit.servers.environment import read_environment
@@ -122,7 +122,7 @@ def worker(
 def list_workers(database: str | None, as_json: bool) -> None:
     """List the workers of the fleet that are alive."""
     require_person(Act.READ_PLANS)
-    board = open_engine("remit worker list", database).read_board()
+    board = open_engine(database).read_board()
     alive, used = list(board.workers.values()), [attempt.worker for attempt in board.attempts.values()]
     busy = {worker.id: used.count(worker.id) for worker in alive}
     lines = [
@@ -144,5 +144,5 @@ def list_workers(database: str | None, as_json: bool) -> None:
 def drain(id: str, database: str | None) -> None:
     """Let a worker finish its running attempts, and end."""
     require_person(Act.MOVE_PLAN)
-    if not open_engine("remit worker drain", database).drain_worker(id):
+    if not open_engine(database).drain_worker(id):
         raise Failure("UNKNOWN_WORKER", f"no worker {id!r} is alive", target=id, fix="see `remit worker list`")

@@ -8,7 +8,7 @@ from sqlalchemy.exc import DBAPIError
 
 from remit_fleet.database.store import AWAY_ERRORS, StoreError
 
-DATABASE_ERRORS = (StoreError, *AWAY_ERRORS)
+ERRORS = (StoreError, *AWAY_ERRORS)
 MAX_REASON = 300
 
 
@@ -60,6 +60,12 @@ TROUBLES: Sequence[tuple[str, Trouble]] = (
     ),
 )
 """By a pattern of the driver's own words; the first one that is found."""
+
+
+def describe_failure(error: Exception) -> tuple[str, str, str]:
+    """Return code, message and next step of a command that such an error ends."""
+    trouble = describe_trouble(error)
+    return "DATABASE", trouble.what, trouble.fix
 
 
 def describe_trouble(error: Exception) -> Trouble:

@@ -1,1 +1,1 @@
-"""TODO: what this room is for."""
+"""The console's pages of plans and workers: Fleet."""

@@ -19,11 +19,9 @@ from remit.servers.web.pages.page import PageRequest
 from remit.servers.web.render import parse_seconds
 from remit_fleet.board import Attempt, Board, FleetEvent, Order, OrderKind, PlanUse, Task, Worker
 from remit_fleet.fleet import (
-    INSTALL_EXTRA,
     FleetUnavailable,
     UnknownTask,
     give_order,
-    has_extra,
     name_repository_of,
     open_fleet,
     report_database_errors,
@@ -123,8 +121,6 @@ def order_task(request: PageRequest, body: OrderBody) -> dict[str, Any]:
 
 
 def describe_fleet(gate: Gate) -> Fleet:
-    if not has_extra():
-        return Fleet(problem="Several agents at once need the extra `cluster`.", fix=INSTALL_EXTRA)
     database = os.environ.get(DATABASE_VARIABLE)
     nothing = Fleet(problem=NO_PLAN, fix="remit plan start", is_polled=bool(database))
     if not database and not (gate.environment.home / FLEET_PATH).exists():
@@ -209,8 +205,6 @@ def describe_value(value: object) -> str:
 
 def send_order(gate: Gate, kind: str, intent: str) -> dict[str, Any]:
     """Carry out a person's order, as `remit plan` and `remit task` do. Raises Refused."""
-    if not has_extra():
-        raise Refused(409, "several agents at once need the extra `cluster`", INSTALL_EXTRA)
     repository = name_repository_of(gate.workspace)
     person = gate.environment.person
     by = f"{sanitise_line(person.name, 80) if person else getpass.getuser()} in the console"

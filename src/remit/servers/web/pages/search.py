@@ -9,25 +9,13 @@ from remit.core.formats.record_summary import summarize_record
 from remit.core.record import KEY
 from remit.ledger.index.search import NoSearchWords
 from remit.servers.web.pages.intents import list_tracked_files
+from remit.servers.web.pages.navigation import NAVIGATION
 from remit.servers.web.pages.page import PageRequest
 from remit.servers.web.repositories import GovernedRepository
 
 SEARCH_QUERY = ("q", "repo")
 MAX_OF_KIND = 8
 MAX_SESSIONS = 500
-PLACES = {
-    "Intents": "intents",
-    "Sessions": "sessions",
-    "Code": "code",
-    "Changes": "changes",
-    "Agents": "agents",
-    "Fleet": "fleet",
-    "Chat": "chat",
-    "Recovery": "restore",
-    "Coverage": "governed",
-    "Metrics": "metrics",
-    "Ledger": "ledger",
-}
 
 
 class SearchHit(Struct, frozen=True):
@@ -65,8 +53,12 @@ def read_search(request: PageRequest) -> SearchPage:
 
 def list_pages(words: list[str], repository: GovernedRepository | None) -> list[SearchHit]:
     base = f"/r/{quote(repository.name)}" if repository else ""
-    pages = {"Now": "/", "Approvals": "/approvals", "Settings": "/settings"}
-    pages |= {name: f"{base}/{place}" for name, place in PLACES.items()} if base else {}
+    entries = [entry for group in NAVIGATION for entry in group]
+    pages = {
+        title: place if place[0] == "/" else f"{base}/{place}"
+        for _, title, _, place in entries
+        if base or place[0] == "/"
+    }
     return [SearchHit("page", name, "", address) for name, address in pages.items() if is_match(words, name)]
 
 

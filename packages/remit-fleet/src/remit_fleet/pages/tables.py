@@ -1,0 +1,9 @@
+"""The tables of the page Fleet."""
+
+from remit.core.acts import Act
+from remit.servers.web.pages.page import Page, PageWrite
+from remit_fleet.pages.fleet import OrderBody, order_task, read_fleet
+
+PAGES = (Page("/r/{repository}/fleet", "fleet", "Fleet", "fleet.html", read_fleet),)
+WRITES = (PageWrite("/r/{repository}/fleet/orders", OrderBody, order_task, Act.ORDER_TASK),)
+NAVIGATION = (("fleet", "Fleet", "workflow", "fleet"),)
