@@ -31,8 +31,8 @@ def test_one_module_imports_the_engine_and_only_public_names() -> None:
                 users.setdefault(str(path.relative_to(SOURCE)), set()).update(alias.name for alias in node.names)
             if isinstance(node, ast.Import):
                 assert not any(alias.name.partition(".")[0] == "dbos" for alias in node.names), path
-    assert list(users) == ["orchestrator/engines/workflows.py"]
-    assert users["orchestrator/engines/workflows.py"] <= set(dbos.__all__)
+    assert list(users) == ["remit_fleet/engines/workflows.py"]
+    assert users["remit_fleet/engines/workflows.py"] <= set(dbos.__all__)
 
 
 def test_the_names_that_are_called_exist_and_no_private_one_is() -> None:
