@@ -18,7 +18,7 @@ from remit.core.assignment import Assignment
 from remit.core.call import SessionKey, ToolCall
 from remit.gate.gate import Gate
 from remit.gate.gather import gather_facts
-from remit.gate.governing import govern_workspace, set_mode
+from remit.gate.governing.settings import govern_workspace, set_mode
 from remit.policy.decide import CHECKS, decide
 from remit.servers.environment import read_environment
 from remit.workspace.place.assignment_file import AssignmentFile, read_assignment

@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from remit.gate.governing import govern_workspace, set_mode
+from remit.gate.governing.settings import govern_workspace, set_mode
 from remit.gate.machine import Environment
 from remit.servers.hook import EventClass, HookFrame, answer
 from remit.workspace.place.workspace import find_git_root, workspace_at

@@ -10,7 +10,7 @@ import random
 import subprocess
 from pathlib import Path
 
-from remit.gate.governing import govern_workspace, set_mode
+from remit.gate.governing.settings import govern_workspace, set_mode
 from remit.gate.machine import Environment
 from remit.gate.open_gates import OpenGates
 from remit.servers.hook import EventClass, HookFrame, answer

@@ -27,7 +27,7 @@ from fuzz_cases import AREAS
 
 from remit.adapters import ROWS
 from remit.gate.gate import Gate
-from remit.gate.governing import govern_workspace, set_mode
+from remit.gate.governing.settings import govern_workspace, set_mode
 from remit.gate.machine import Environment
 from remit.workspace.place.workspace import workspace_at
 

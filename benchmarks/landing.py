@@ -16,7 +16,7 @@ from pathlib import Path
 
 from remit.core.assignment import Assignment
 from remit.gate.gate import Gate
-from remit.gate.governing import govern_workspace, set_mode
+from remit.gate.governing.settings import govern_workspace, set_mode
 from remit.provenance.blame.blame import Blamer
 from remit.servers.environment import read_environment
 from remit.servers.hook import HookFrame, answer

@@ -11,7 +11,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from remit.gate.governing import govern_workspace, set_mode
+from remit.gate.governing.settings import govern_workspace, set_mode
 from remit.gate.machine import Environment
 from remit.rehearsal.scripted_model import Say, ScriptedModel, Use
 from remit.workspace.place.workspace import locate_workspace

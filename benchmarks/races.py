@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from remit.core.diff.contents import sha256
-from remit.gate.governing import govern_workspace, set_mode
+from remit.gate.governing.settings import govern_workspace, set_mode
 from remit.gate.undo.governing_files import restore_file
 from remit.ledger.log import append_to_view
 from remit.workspace.agents.read_write_settings import SettingsChanged, write_settings

@@ -27,8 +27,10 @@ class Room:
 
 
 GATE_TESTS = (
-    *("gate", "records", "setbacks", "undo", "effects", "redirected_writes", "replays", "stray_commits", "trail"),
-    *("companions", "changes_between_calls", "stated_differences", "unrecorded_calls", "waiting_bound"),
+    *("test_gate", "test_setbacks", "test_waiting_bound", "undo/test_undo", "undo/test_redirected_writes"),
+    *("undo/test_stray_commits", "effects/test_effects", "effects/test_replays", "effects/test_changes_between_calls"),
+    *("effects/test_stated_differences", "records/test_records", "records/test_trail", "facts/test_companions"),
+    "records/test_unrecorded_calls",
 )
 ROOMS = (
     Room("policy", ("policy/**/*.py",), ("tests/policy",)),
@@ -43,7 +45,7 @@ ROOMS = (
     Room(
         "gate",
         ("gate/enforce.py", "gate/remember.py"),
-        tuple(f"tests/gate/test_{name}.py" for name in GATE_TESTS),
+        tuple(f"tests/gate/{name}.py" for name in GATE_TESTS),
         "unit or system",
     ),
 )

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from remit.gate.governing import set_mode
+from remit.gate.governing.settings import set_mode
 from remit.workspace.place.workspace import find_git_root, workspace_at
 
 from .lines import BEFORE, PERSON, Author

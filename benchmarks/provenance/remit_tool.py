@@ -11,7 +11,7 @@ from remit.adapters import ROWS
 from remit.core.decision import Mode
 from remit.gate.effects.replays import run_replays
 from remit.gate.gate import Gate
-from remit.gate.governing import govern_workspace, set_mode
+from remit.gate.governing.settings import govern_workspace, set_mode
 from remit.gate.machine import Environment
 from remit.ledger.index.index import Index
 from remit.provenance.blame.blame import Blamer

@@ -14,9 +14,9 @@ from typing import Any
 
 import msgspec
 
-from remit.core.diff.contents import Hunk
+from remit.core.diff.contents import Difference, Hunk
 from remit.core.record import Body, CallPart, Record
-from remit.gate.evidence.own_lines import Difference, find_difference
+from remit.gate.effects.own_lines import find_difference
 from remit.gate.gate import Gate
 from remit.gate.machine import Environment
 from remit.gate.records import call_records

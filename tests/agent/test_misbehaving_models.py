@@ -23,7 +23,7 @@ from agent.driving import lines_of, scripted
 from conftest import run_git
 from coroutines import run_coroutine
 from gate.driving import INTENTS, body, governed, machine, overlay, records
-from gate.team_hooks.trusted_hooks import trust_all
+from gate.hooks.trusted_hooks import trust_all
 from processes import fields
 from remit.gate.machine import Environment
 from remit.ledger.verify_log import verify_log

@@ -10,7 +10,7 @@ from cli.wired_home import Person
 from conftest import run_git
 from forked_commands import MAIN
 from gate.driving import INTENTS, Agent, refusal
-from gate.test_adoption import carry, clone
+from gate.people.test_adoption import carry, clone
 from remit.core.machine_paths import CONFIG_PATH
 
 WIDER = INTENTS.replace('"src/**"', '"**"')

@@ -21,9 +21,9 @@ from cli.running import MAIN, data, run
 from forked_commands import run_command, start_process
 from remit.cli.policy.approvals import SIGN_INTERVAL_S, announce_watcher, parse_answer, shorten_diff
 from remit.core.call import SessionKey, ToolCall
-from remit.gate.approval_requests import MAX_ACTION_CHARS, describe_call
 from remit.gate.gate import Gate
-from remit.gate.state.questions import WATCHER_TIMEOUT_S, ListedQuestion, Question
+from remit.gate.people.ask import MAX_ACTION_CHARS, describe_call
+from remit.gate.people.questions import WATCHER_TIMEOUT_S, ListedQuestion, Question
 from remit.servers.environment import read_environment
 from remit.workspace.processes.process_tracking import STATE_FIELD, read_stat_fields
 from stepped_clock import SteppedClock

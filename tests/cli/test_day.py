@@ -16,9 +16,9 @@ import pytest
 from cli.running import data, remit, run
 from conftest import run_git
 from forked_commands import start_process
-from gate.approvals.test_ask import Person
 from gate.driving import Agent, body, records, uncontained
-from remit.gate.state.questions import ApprovalReply
+from gate.people.test_ask import Person
+from remit.gate.people.questions import ApprovalReply
 from terminals import show_on_terminal
 
 PICTURES = Path(__file__).parent / "views"

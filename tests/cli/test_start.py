@@ -12,7 +12,7 @@ from remit.core.bounds import REQUEST_BYTES
 from remit.core.call import SessionKey
 from remit.gate.gate import Gate
 from remit.gate.intents.bindings import Bindings
-from remit.gate.state.questions import ApprovalReply
+from remit.gate.people.questions import ApprovalReply
 from remit.tools.agent_tool import Caller, DialogAnswer, NeedsPerson
 from remit.tools.catalogue import run_tool
 

@@ -6,7 +6,7 @@ import pytest
 
 from cli.running import data, run, run_on_terminal
 from gate.driving import governed
-from gate.team_hooks.trusted_hooks import hook
+from gate.hooks.trusted_hooks import hook
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 
 from cli.test_approvals import Waiting, Watcher, governed, hook, records
 from remit.cli.policy.approvals import help_lines, parse_answer, prompt_text
-from remit.gate.state.questions import ListedQuestion, Question
+from remit.gate.people.questions import ListedQuestion, Question
 from remit_agent.terminal.replies import describe_answers
 
 __all__ = ["governed"]

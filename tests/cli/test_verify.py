@@ -14,7 +14,8 @@ from conftest import run_git
 from gate.driving import INTENTS, Agent, governed, machine
 from remit.core.decision import Grant
 from remit.gate.gate import Gate
-from remit.gate.governing import VERSIONS_FOLDER, copies_folder, set_mode
+from remit.gate.governing.rules import VERSIONS_FOLDER, copies_folder
+from remit.gate.governing.settings import set_mode
 
 
 @pytest.fixture

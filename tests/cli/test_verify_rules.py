@@ -9,12 +9,12 @@ from cli.running import data, run
 from cli.test_verify import commit
 from conftest import run_git
 from gate.driving import INTENTS, Agent, governed, machine
+from gate.hooks.trusted_hooks import trust_all
 from gate.intents.test_complete import KEY, complete, intents, working
-from gate.team_hooks.trusted_hooks import trust_all
 from remit.cli.ledger.verify import finding_place
 from remit.core.redaction import redact, redact_value
 from remit.gate.gate import Gate
-from remit.gate.governing import set_mode
+from remit.gate.governing.settings import set_mode
 from remit.provenance.verify.change_rules import is_dependency_file
 from remit.provenance.verify.rules import RULES, make_finding
 

@@ -20,7 +20,7 @@ from cli.terminal.terminals import Terminal
 from conftest import run_git
 from coroutines import run_coroutine
 from gate.driving import body, governed, overlay, records
-from gate.team_hooks.trusted_hooks import trust_all
+from gate.hooks.trusted_hooks import trust_all
 from remit.ledger.verify_log import verify_log
 from remit.servers.environment import read_environment
 from remit.workspace.place.workspace import locate_workspace

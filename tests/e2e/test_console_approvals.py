@@ -18,9 +18,9 @@ from conftest import run_git
 from e2e.npm import installed
 from e2e.test_console_pages import LOOKS, Visitor, open_context, press_key, stop_clock, wait_while_dead
 from gate.driving import Agent, governed, records
-from remit.gate.approval_answers import record_reply
 from remit.gate.gate import Gate
-from remit.gate.state.questions import ApprovalReply
+from remit.gate.people.answer import record_reply
+from remit.gate.people.questions import ApprovalReply
 from remit.servers.web.server import ConsoleServer
 from remit.workspace.place.workspace import register_repository, workspace_at
 from servers.web.console_world import Browser, serving

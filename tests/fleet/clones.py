@@ -6,7 +6,7 @@ from conftest import run_git
 from gate.driving import Agent, allowed, machine
 from remit.core.assignment import Assignment
 from remit.gate.gate import Gate
-from remit.gate.governing import govern_workspace, set_mode
+from remit.gate.governing.settings import govern_workspace, set_mode
 from remit.workspace.merging import Identity
 from remit.workspace.place.assignment_file import AssignmentFile
 from remit.workspace.place.workspace import find_git_root, workspace_at

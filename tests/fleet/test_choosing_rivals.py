@@ -8,7 +8,7 @@ from fleet.clones import make_clones
 from fleet.small_plan import REPOSITORY, TARGET, SmallPlan, made_path
 from fleet.test_killed_landing import REPOSITORY as SHARED
 from fleet.test_killed_landing import hand_in, open_engine
-from gate.team_hooks.trusted_hooks import trust_all
+from gate.hooks.trusted_hooks import trust_all
 from remit_fleet.database.rows import find_task, store_task
 from remit_fleet.engines.dbos import DbosEngine
 from remit_fleet.workers.landing_rounds import land_handed_in

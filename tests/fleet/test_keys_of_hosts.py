@@ -6,7 +6,7 @@ from fleet.clones import Clone, make_clones
 from fleet.test_remote import work
 from gate.driving import Agent
 from remit.core.tree_head import derive_public_key, format_verifier_key
-from remit.gate.log_sharing.check_logs import describe_shared_logs
+from remit.gate.records.check_logs import describe_shared_logs
 from remit.gate.records.tree_heads import make_head, read_private_key
 from remit.ledger.foreign_logs import FOREIGN_FOLDER
 

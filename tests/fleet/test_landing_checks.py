@@ -10,7 +10,7 @@ from conftest import run_git
 from fleet.fleet_driving import Fleet as RunningFleet
 from fleet.test_landing import TARGET, LandingRepository, bisect, work
 from gate.driving import machine
-from gate.team_hooks.trusted_hooks import trust_all
+from gate.hooks.trusted_hooks import trust_all
 from remit.workspace.place.workspace import Workspace
 from remit_fleet.landing.checks import CheckResult, ContainedChecks
 from remit_fleet.landing.land import CommonFiles, Lander, LandingMember, LandingTerms

@@ -3,7 +3,7 @@
 import pytest
 
 from fleet.fleet_driving import Fleet, git
-from gate.team_hooks.trusted_hooks import trust_all
+from gate.hooks.trusted_hooks import trust_all
 
 pytestmark = pytest.mark.timeout(900)
 

@@ -15,7 +15,7 @@ from remit.adapters import ROWS, HookReply
 from remit.core.clock import Clock
 from remit.gate.containment.rewrite_call import PYTHON_WORDS
 from remit.gate.gate import Gate
-from remit.gate.governing import govern_workspace, set_mode
+from remit.gate.governing.settings import govern_workspace, set_mode
 from remit.gate.machine import Environment
 from remit.ledger.reader import read_lines as log_lines
 from remit.servers.hook import EventClass, HookFrame, answer

@@ -21,7 +21,7 @@ from remit.gate.containment.run_command import plan_sandbox, run_contained
 from remit.gate.containment.take_over import ContainedResult
 from remit.gate.enforce import PAUSE_POLL_S
 from remit.gate.gate import Gate
-from remit.gate.governing import set_mode
+from remit.gate.governing.settings import set_mode
 from remit.workspace.place.assignment_file import AssignmentChanged, AssignmentFile, read_assignment
 from remit.workspace.place.workspace import Workspace, locate_workspace
 from remit.workspace.sandbox.containment import Containment, Limits

@@ -8,8 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from gate.driving import Agent, allowed, body, governed, machine, overlay, records
-from gate.snapshots.test_take import blocked
 from gate.test_perform import file_call
+from gate.undo.test_take import blocked
 from remit.core.call import SessionKey, ToolCall, hash_arguments
 from remit.gate.gate import Gate
 from remit.gate.perform import Performed, ToolOutput, WorkspaceAccess

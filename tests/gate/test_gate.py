@@ -10,7 +10,7 @@ from conftest import run_git
 from gate.driving import INTENTS, Agent, allowed, body, governed, lines, machine, records, refusal
 from remit.core.intent import Intent
 from remit.gate.gate import Gate
-from remit.gate.governing import load_rules
+from remit.gate.governing.rules import load_rules
 from remit.gate.intents.refusals import IntentError
 from remit.servers.hook import HookFrame, answer
 from remit.wiring.repository_setup import plan_start, start_governing

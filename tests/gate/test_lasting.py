@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from cli.running import remit
-from gate.approvals.test_ask import Person
 from gate.driving import Agent, allowed, body, governed, records, refusal
+from gate.people.test_ask import Person
 from remit.adapters import ROWS
 from remit.core.call import SessionKey, ToolCall
 from remit.gate.gate import Gate
-from remit.gate.state.questions import ApprovalReply
+from remit.gate.people.questions import ApprovalReply
 
 LASTING = (
     "git push --force origin main",

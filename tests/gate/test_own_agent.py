@@ -22,11 +22,11 @@ from gate.test_perform import (
 )
 from remit.core.call import OWN_AGENT, Outcome, SessionKey, SessionStarted, ToolCall, hash_arguments
 from remit.gate.containment.rewrite_call import KNOWN_CONTAINMENT
-from remit.gate.effects.unexplained_changes import temporary_token
+from remit.gate.effects.unfinished_calls import temporary_token
 from remit.gate.gate import Gate
 from remit.gate.intents.refusals import IntentError
+from remit.gate.people.questions import ApprovalReply, Question
 from remit.gate.perform import OPEN, ToolOutput, WorkspaceAccess
-from remit.gate.state.questions import ApprovalReply, Question
 from remit.tools.agent_tool import Caller
 from remit.tools.catalogue import run_tool
 from remit.workspace.safe_files import temporary_name

@@ -17,9 +17,9 @@ from remit.adapters import HookReply
 from remit.cli.blame.blame import blame
 from remit.core.call import SessionKey
 from remit.gate.gate import Gate
-from remit.gate.governing import set_mode
+from remit.gate.governing.settings import set_mode
 from remit.gate.machine import Environment
-from remit.gate.state.questions import ApprovalReply, Question, QuestionStore
+from remit.gate.people.questions import ApprovalReply, Question, QuestionStore
 from remit.servers.hook import EventClass, HookFrame, answer
 from remit.workspace.place.workspace import Workspace, locate_workspace
 from waiting import wait_until

@@ -8,7 +8,7 @@ from gate.driving import Agent, governed
 from provenance.test_blame import ME, commit, sessions
 from provenance.test_carried_attributions import BASE, by, contents_by_name, of, origin, wrote
 from remit.core.diff.contents import Hunk
-from remit.gate.evidence.call_text import CommandText
+from remit.gate.effects.call_text import CommandText
 from remit.provenance.origins.carried_attributions import carry_attributions, find_ambiguous_kept_lines
 from remit.provenance.origins.line_matches import match_but_for_layout
 from remit.provenance.origins.recorded_steps import HistoryEntry, HistoryStep

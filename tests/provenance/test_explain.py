@@ -9,12 +9,12 @@ import pytest
 
 from cli.running import data, remit
 from conftest import run_git
-from gate.approvals.test_ask import Person
 from gate.driving import Agent, governed, machine, refusal
+from gate.people.test_ask import Person
 from remit.core.call import SessionKey
 from remit.core.record import Body
 from remit.gate.gate import Gate
-from remit.gate.state.questions import ApprovalReply
+from remit.gate.people.questions import ApprovalReply
 from remit.ledger.index.index import Index
 from remit.provenance.blame.blame import Blamer
 from remit.provenance.blame.blamed_line import BlamedLine

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from gate.approvals.test_ask import Person
 from gate.driving import Agent, allowed, body, governed, machine, records, refusal, said
+from gate.people.test_ask import Person
 from processes import list_below
 from remit.gate.gate import Gate
 from remit.servers.hook import HookFrame, answer

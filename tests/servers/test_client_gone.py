@@ -10,7 +10,7 @@ import pytest
 
 from gate.driving import governed, machine
 from remit.gate.gate import Gate
-from remit.gate.state.questions import CLIENT_GONE, ApprovalReply, Question
+from remit.gate.people.questions import CLIENT_GONE, ApprovalReply, Question
 from remit.servers.daemon import has_hung_up
 from stepped_clock import SteppedClock
 from waiting import WAIT_S

@@ -19,7 +19,7 @@ import remit_hook
 from forked_commands import run_in_bytes, start_ready
 from gate.containment.test_runtime_data import insert, make_database, rows
 from gate.driving import body, governed, overlay, records
-from gate.team_hooks.trusted_hooks import trust_all
+from gate.hooks.trusted_hooks import trust_all
 from processes import daemons_of, kill_daemons
 from remit.servers.daemon import socket_path
 from remit.workspace.sandbox.staging import SCRATCH_FOLDER

@@ -19,9 +19,9 @@ import remit_hook
 from conftest import run_git
 from forked_commands import run_command, start_process, start_ready
 from processes import daemons_of, kill_daemons
-from remit.gate.governing import govern_workspace
+from remit.gate.governing.settings import govern_workspace
 from remit.gate.open_gates import MAX_REPOSITORIES, OpenGates
-from remit.gate.state.questions import ApprovalReply, QuestionStore
+from remit.gate.people.questions import ApprovalReply, QuestionStore
 from remit.gate.state.workspace_state import State
 from remit.servers.daemon import make_address, socket_path
 from remit.servers.environment import make_environment

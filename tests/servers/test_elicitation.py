@@ -14,7 +14,7 @@ from coroutines import run_coroutine
 from gate.driving import INTENTS, Agent, body, governed, machine, records
 from remit.core.call import SessionKey
 from remit.gate.gate import Gate
-from remit.gate.state.questions import Question
+from remit.gate.people.questions import Question
 from remit.servers.mcp import REQUEST_KEY, Elicitations, parse_reply
 from remit.tools.agent_tool import Caller, NeedsPerson
 

@@ -17,7 +17,7 @@ import pytest
 from conftest import run_git
 from gate.driving import allowed, body, records
 from gate.test_lingering import working
-from remit.gate.governing import set_mode
+from remit.gate.governing.settings import set_mode
 from remit.servers.daemon import check_background_changes
 from remit.workspace.place.workspace import workspace_at
 from remit.workspace.processes.process_tracking import SessionProcess, find_session_processes

@@ -9,7 +9,7 @@ import pytest
 
 from gate.driving import body, governed, overlay, records
 from remit.gate.gate import Gate
-from remit.gate.governing import set_mode
+from remit.gate.governing.settings import set_mode
 from remit.ledger.index.index import Index
 from remit.servers.daemon import MAX_DELAY_S, QUIET_INTERVAL_S, Upkeep
 from remit.workspace.place.workspace import find_git_root, workspace_at

@@ -14,7 +14,7 @@ from forked_commands import start_ready
 from gate.driving import governed
 from processes import daemons_of
 from remit.gate.gate import Gate
-from remit.gate.state.questions import ApprovalReply, QuestionStore
+from remit.gate.people.questions import ApprovalReply, QuestionStore
 from remit.servers.daemon import socket_path
 from remit.servers.environment import read_environment
 from remit.wiring.hook_client import install_script

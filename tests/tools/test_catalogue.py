@@ -11,7 +11,7 @@ from jsonschema import Draft202012Validator
 from gate.driving import Agent, allowed, body, governed, machine, records
 from remit.core.call import REMIT_TOOLS, SessionKey
 from remit.gate.gate import Gate
-from remit.gate.state.questions import ApprovalReply
+from remit.gate.people.questions import ApprovalReply
 from remit.tools.agent_tool import Caller, ToolAnswer
 from remit.tools.catalogue import TOOLS, run_tool
 

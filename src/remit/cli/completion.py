@@ -106,7 +106,7 @@ def complete_records(repo: Path) -> Iterable[tuple[str, str]]:
 @completer
 def complete_snapshots(repo: Path) -> Iterable[tuple[str, str]]:
     """Return the actions of `remit restore`, and the newest snapshots with the command that each precedes."""
-    from remit.gate.snapshots.restore import select_offered
+    from remit.gate.undo.restore import select_offered
 
     snapshots = select_offered(governed_context(repo).snapshots.list_snapshots())[:MAX_ITEMS]
     occasions = [(snapshot.id, snapshot.occasion) for snapshot in snapshots]

@@ -29,9 +29,7 @@ from remit.cli.screen import Screen
 from remit.core.acts import Act
 from remit.core.untrusted_input import quote_path, sanitise_line
 from remit.gate.gate import Gate
-from remit.gate.snapshots.data_restore import DataRestore, plan_data_restore, restore_data
-from remit.gate.snapshots.moments import count_changes_between, find_moment
-from remit.gate.snapshots.recovery import (
+from remit.gate.undo.recovery import (
     change_pin,
     data_point_document,
     describe_occasion,
@@ -44,7 +42,17 @@ from remit.gate.snapshots.recovery import (
     restore_to,
     session_undo_document,
 )
-from remit.gate.snapshots.restore import open_restore, plan_session_undo, select_offered, undo_session
+from remit.gate.undo.restore import (
+    DataRestore,
+    count_changes_between,
+    find_moment,
+    open_restore,
+    plan_data_restore,
+    plan_session_undo,
+    restore_data,
+    select_offered,
+    undo_session,
+)
 from remit.workspace.git.repository import head_commit
 from remit.workspace.snapshots.data_store import DATA_PREFIX, DataPoint, DataStore
 from remit.workspace.snapshots.restore import RestoreResult, RestoreRunning

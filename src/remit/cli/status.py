@@ -16,11 +16,10 @@ from remit.cli.policy.mode import MODE_DESCRIPTIONS, open_intents
 from remit.cli.records.record_table import record_table
 from remit.cli.screen import Screen
 from remit.cli.view import GAP, TextTable, ViewPart, facts, heading, join_texts, mark, styled_text
-from remit.gate.accepted_rules.adoption import are_rules_declined, find_adopting_pattern, find_carried_rules
 from remit.gate.gate import Gate
-from remit.gate.intents.dead_scopes import warn_about_dead_scope
-from remit.gate.intents.nested_rules import describe_nested_rules
-from remit.gate.trust import describe_untrusted
+from remit.gate.intents.owned_files import describe_nested_rules, warn_about_dead_scope
+from remit.gate.people.adoption import are_rules_declined, find_adopting_pattern, find_carried_rules
+from remit.gate.people.trust import describe_untrusted
 from remit.ledger.parse_time import parse_time
 from remit.provenance.verify.verdict_coverage import Coverage, CoverageShare, measure_coverage
 from remit.servers.console_status import read_console_status

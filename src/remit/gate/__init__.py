@@ -1,4 +1,4 @@
-"""ENFORCE: the write path. Gather facts, decide, wait for a person, perform, record.
+"""Enforcing a tool call: gather facts, decide, wait for a person, perform, record.
 
 `Gate` stands here for programs that use Remit as a library. It is loaded at its first use: a hook imports modules of
 this package one by one, and has no time for all of them.

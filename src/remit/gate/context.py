@@ -13,28 +13,20 @@ from msgspec import Struct, json
 from msgspec.structs import replace
 
 from remit.core.call import SessionKey, ToolCall
-from remit.core.decision import Decision, Grant, Mode, Violation
+from remit.core.config import TrustItem, make_grant_item
+from remit.core.decision import Decision, Grant, Mode, ProjectGrant, Violation
 from remit.core.diff.contents import ContentVersion, hash_git_blob, sha256
 from remit.core.intent import Intent, describe_intent_change, identify, key_by_uid, split_id
 from remit.core.python_runtime import LazyProperty, prepare_type
 from remit.core.record import Body, Record
 from remit.core.redaction import is_secret_file
-from remit.gate.governing import (
-    PENDING,
-    Rules,
-    accept_rules,
-    copies_signature,
-    load_rules,
-    read_life,
-    resume_governing,
-    save_copies,
-    update_marker,
-)
+from remit.gate.governing.lives import PENDING, read_life
+from remit.gate.governing.rules import Rules, accept_rules, copies_signature, load_rules, save_copies, update_marker
+from remit.gate.governing.settings import resume_governing
 from remit.gate.machine import Environment
 from remit.gate.records.recorder import TAIL_BYTES, Recorder, find_recorded_events
 from remit.gate.state.database import StateError
 from remit.gate.state.workspace_state import State, find_unkept, mark_kept
-from remit.gate.trust import trusted_grants
 from remit.ledger.log_files import LedgerError
 from remit.workspace.contents.content_store import ContentStore
 from remit.workspace.git.command import GitError
@@ -50,7 +42,6 @@ from remit.workspace.snapshots.snapshot import SnapshotStore as SnapshotStore
 
 if TYPE_CHECKING:
     from remit.core.runtime_data import DataPatterns
-    from remit.gate.state.questions import Question
     from remit.ledger.index.index import Index
 
 
@@ -130,8 +121,8 @@ class WorkspaceContext:
         self.can_fold = True
         self.resumed_calls: set[tuple[SessionKey, str]] = set()
         """Calls that a program of this process may have begun before it died."""
-        self.question_listener: Callable[[Question], None] | None = None
-        """Shows a question to the person of this process, which runs an agent of its own, and returns at once."""
+        self.question_listener: Callable[[Any], None] | None = None
+        """Shows a `Question` to the person of this process, which runs an agent of its own, and returns at once."""
 
     @classmethod
     def open(cls, path: Path | str, environment: Environment | None = None) -> Self:
@@ -216,8 +207,23 @@ class WorkspaceContext:
         return True
 
     def active_grants(self, rules: Rules) -> tuple[Grant, ...]:
-        project = trusted_grants(rules, self.recorder) if rules.config.grants else ()
+        project: tuple[ProjectGrant, ...] = ()
+        if rules.config.grants:
+            # A clone brings a stranger's.
+            digests = self.trusted_digests()
+            project = tuple(grant for grant in rules.config.grants if make_grant_item(grant).digest in digests)
         return self.state.active_grants(self.environment.clock.now(), project)
+
+    def trusted_digests(self) -> frozenset[str]:
+        """Return what a person on this machine trusts of the repository. Raises OSError, and GitError where it has no
+        name yet.
+        """
+        found = read_trust(self.environment.home, self.recorder.repository)
+        return found.digests if found is not None else frozenset()
+
+    def are_trusted(self, items: tuple[TrustItem, ...]) -> bool:
+        """Return True if there are items, and a person on this machine trusts each of them."""
+        return bool(items) and {item.digest for item in items} <= self.trusted_digests()
 
     def notice_rules(self, rules: Rules) -> None:
         """Record that the intents file changed, whoever changed it, and keep the marker for the hook client true."""
@@ -342,9 +348,7 @@ class WorkspaceContext:
         # Imported here: few repositories name runtime data.
         from remit.core.runtime_data import DataPatterns
 
-        known = read_trust(self.environment.home, self.recorder.repository)
-        is_trusted = known is not None and {item.digest for item in settings.data_items} <= known.digests
-        return DataPatterns(settings.data) if is_trusted else None
+        return DataPatterns(settings.data) if self.are_trusted(settings.data_items) else None
 
     def keep_contents(self, contents: Iterable[tuple[str, bytes]]) -> None:
         found = [(hash_git_blob(content), path, content) for path, content in contents]

@@ -21,23 +21,22 @@ from remit.core.call import COMPARED_CLASSES, OWN_AGENT, ToolCall, hash_argument
 from remit.core.decision import Decision, Facts, Finding, SessionFacts, Waiver
 from remit.gate.containment.rewrite_call import CommandRewriter, ContainmentPlan
 from remit.gate.context import Answer, WorkspaceContext, contents_to_keep, join_lines
-from remit.gate.effects.unexplained_changes import ChangesBetweenCalls, add_session_with_commands
-from remit.gate.evidence.own_lines import predict_blobs
+from remit.gate.effects.other_writers import ChangesBetweenCalls, add_session_with_commands
+from remit.gate.effects.own_lines import predict_blobs
 from remit.gate.gather import CUT_NOTE, gather_facts, scope_at_decision
-from remit.gate.governing import Rules
-from remit.gate.records.call_records import failed_check_records, record_denial, tool_use_record
-from remit.gate.records.recorder import RESULT_EVENTS, find_recorded_events
-from remit.gate.snapshots.take import NO_SNAPSHOT, SnapshotOutcome, SnapshotTaker, describe_way_back
-from remit.gate.state.workspace_state import PendingCall, RemitCall, Setbacks
-from remit.gate.team_hooks.registered_checks import (
+from remit.gate.governing.rules import Rules
+from remit.gate.hooks.registered_checks import (
     HookReplies,
     RegisteredHooks,
     join_findings,
     load_installed_checks,
     run_registered_checks,
 )
-from remit.gate.trust import trusted_hooks
-from remit.gate.undo.find_violations import GitFileCopies
+from remit.gate.records.call_records import failed_check_records, record_denial, tool_use_record
+from remit.gate.records.recorder import RESULT_EVENTS, find_recorded_events
+from remit.gate.state.workspace_state import PendingCall, RemitCall, Setbacks
+from remit.gate.undo.snapshots import NO_SNAPSHOT, SnapshotOutcome, SnapshotTaker, describe_way_back
+from remit.gate.undo.violations import GitFileCopies
 from remit.policy.commands import analyse
 from remit.policy.commands.background_and_input import find_background_word
 from remit.policy.decide import blocking_findings, can_agent_ask, classify, decide, hold_irreversible, waiver_for
@@ -46,7 +45,7 @@ from remit.policy.violations import Ways, explain, leading_violation
 from remit.workspace.observe.observation import list_known_commits, observe_paths, try_observe_file, versions_by_path
 
 if TYPE_CHECKING:
-    from remit.gate.state.questions import ApprovalReply, DialogQuestion
+    from remit.gate.people.questions import ApprovalReply, DialogQuestion
 
 
 def enforce(
@@ -81,7 +80,7 @@ def enforce(
     # files may have changed while the person thought: another file, or another content, is another question.
     reply: ApprovalReply | None = None
     if plan.decision.effect not in ("allow", "contain"):
-        from remit.gate.approval_requests import ApprovalRequests
+        from remit.gate.people.ask import ApprovalRequests
 
         reply = ApprovalRequests(context).ask_person(call, facts, plan.decision, rules, replies.spent_s)
     if reply is not None:
@@ -94,12 +93,12 @@ def enforce(
         if plan.decision.effect == "allow":
             setbacks.allow_paths(call.session, tuple(str(t.path or t.resolved) for t in facts.targets))
             if any(t.secret for t in facts.targets):
-                from remit.gate.secret_targets import note_shown
+                from remit.gate.facts.secret_targets import note_shown
 
                 note_shown(context.state, call.session, facts.targets)
     decision = plan.decision
     if reply is not None and not reply.allow:
-        from remit.gate.approval_requests import add_reply
+        from remit.gate.people.ask import add_reply
 
         decision = add_reply(decision, reply)
     elif can_agent_ask(decision) and can_ask(call.agent):
@@ -136,7 +135,7 @@ def enforce(
         refused = replace(decision, effect="deny", verdict=verdict, findings=(kept.refusal, *decision.findings))
         reply = None
         if verdict == "ask":
-            from remit.gate.approval_requests import ApprovalRequests
+            from remit.gate.people.ask import ApprovalRequests
 
             reply = ApprovalRequests(context).ask_person(call, facts, refused, rules, replies.spent_s)
         if reply is None or not reply.allow:
@@ -181,12 +180,14 @@ def ask_repository_hooks(context: WorkspaceContext, call: ToolCall, rules: Rules
     """Ask the repository's trusted hooks about a call, twice if a hook rewrites the call. The hooks run before Remit's
     checks and while concurrent calls pass: the facts are gathered again afterwards.
     """
-    trusted = trusted_hooks(rules, context.recorder) if rules.hooks else ()
-    if not trusted:
+    if not rules.hooks:
         return HookReplies(call)
     # Imported here: few repositories have hooks.
-    from remit.gate.team_hooks.tool_call_hooks import ask_about_rewritten, ask_before_hooks
+    from remit.gate.hooks.tool_call_hooks import ask_about_rewritten, ask_before_hooks, list_trusted_hooks
 
+    trusted = list_trusted_hooks(context, rules)
+    if not trusted:
+        return HookReplies(call)
     replies = ask_before_hooks(context, trusted, HookReplies(call), gather_facts(context, call, rules).facts)
     if replies.rewriters:
         facts = gather_facts(context, replies.call, rules).facts
@@ -244,7 +245,7 @@ def judge(
     decision = join_findings(decide(call, facts), found, call, facts)
     if rules.config.approvals.threshold is not None:
         # Imported here: weighing the risk of a call reads the ledger's index.
-        from remit.gate.approval_requests import ApprovalRequests
+        from remit.gate.people.ask import ApprovalRequests
 
         decision = ApprovalRequests(context).apply_risk_threshold(decision, call, facts, rules)
     decision = hold_irreversible(decision)
@@ -264,8 +265,8 @@ def wait_for_resume(context: WorkspaceContext, rules: Rules, spent_s: float) -> 
     attempt's lease goes on meanwhile: once it is over, there is nothing left to wait for.
     """
     # Imported here: few calls are made in a paused worktree.
-    from remit.gate.approval_requests import QUESTION_TIMEOUT_S
-    from remit.gate.state.questions import CLIENT_GONE
+    from remit.gate.people.ask import QUESTION_TIMEOUT_S
+    from remit.gate.people.questions import CLIENT_GONE
     from remit.workspace.place.assignment_file import read_assignment
 
     patience_s = rules.config.approvals.timeout_s or QUESTION_TIMEOUT_S

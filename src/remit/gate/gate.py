@@ -21,10 +21,10 @@ from remit.core.python_runtime import LazyProperty
 from remit.gate.containment.rewrite_call import CommandRewriter, find_token
 from remit.gate.context import RECORDING_ERRORS, Answer, WorkspaceContext
 from remit.gate.enforce import answer_unrecordable, enforce
-from remit.gate.pending_messages import PendingMessages
+from remit.gate.hooks.registered_checks import AfterListener, RegisteredHooks, register_hook
+from remit.gate.people.messages import PendingMessages
+from remit.gate.people.trust import find_untrusted, untrusted_notice_once
 from remit.gate.remember import remember
-from remit.gate.team_hooks.registered_checks import AfterListener, RegisteredHooks, register_hook
-from remit.gate.trust import find_untrusted, untrusted_notice_once
 from remit.gate.undo.governing_files import AgentSettings, can_execute
 from remit.policy.decide import Check
 from remit.workspace.place.workspace import is_folder
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     import threading
 
     from remit.gate.intents.intents import IntentCompletion, Intents
+    from remit.gate.people.questions import DialogQuestion, QuestionStore
     from remit.gate.perform import CarriedOut, Fate, Performed, ToolOutput
     from remit.gate.session_lifecycle import SessionLifecycle
-    from remit.gate.state.questions import DialogQuestion, QuestionStore
 
 
 class Gate(WorkspaceContext):
@@ -63,7 +63,7 @@ class Gate(WorkspaceContext):
         if workspace is None or not is_folder(workspace.folder):
             return Answer(UNGOVERNED_DECISION)
         # Imported here: only clones with rules that do not hold need it.
-        from remit.gate.accepted_rules.adoption import judge_ungoverned_call
+        from remit.gate.people.adoption import judge_ungoverned_call
 
         decision, reason = judge_ungoverned_call(self.environment.home, workspace, call)
         return Answer(decision, reason=reason)
@@ -139,7 +139,7 @@ class Gate(WorkspaceContext):
     def begin_session(self, event: SessionStarted, agent: str) -> str:
         if self.is_governed:
             return self.lifecycle.start_session(event, agent)
-        from remit.gate.accepted_rules.adoption import announce_carried_rules
+        from remit.gate.people.adoption import announce_carried_rules
 
         return announce_carried_rules(self.environment.home, self.found_workspace)
 
@@ -151,7 +151,7 @@ class Gate(WorkspaceContext):
 
     def describe_turn(self, session: SessionKey) -> str:
         if not self.is_governed:
-            from remit.gate.accepted_rules.adoption import announce_once
+            from remit.gate.people.adoption import announce_once
 
             return announce_once(self.environment.home, self.found_workspace, session.session_id)
         from remit.gate.session_lifecycle import summarize_turn
@@ -184,17 +184,17 @@ class Gate(WorkspaceContext):
 
     @property
     def questions(self) -> "QuestionStore":
-        from remit.gate.state.questions import QuestionStore
+        from remit.gate.people.questions import QuestionStore
 
         return QuestionStore(self.state, self.environment.clock, self.question_listener)
 
     @property
     def untrusted_commands(self) -> tuple[TrustItem, ...]:
         """Commands of the repository that no person on the machine trusts. Raises OSError, GitError."""
-        return find_untrusted(self.rules, self.recorder)
+        return find_untrusted(self, self.rules)
 
     def untrusted_notice(self, session: SessionKey) -> str:
         rules = self.last_rules or self.rules
         if rules.mode == "observe" or not rules.repository_commands:
             return ""
-        return untrusted_notice_once(find_untrusted(rules, self.recorder), self.state, session)
+        return untrusted_notice_once(find_untrusted(self, rules), self.state, session)

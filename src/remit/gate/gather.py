@@ -19,7 +19,7 @@ from remit.core.decision import Decision, DeniedPath, Facts, Finding, SessionFac
 from remit.core.intent import Intent
 from remit.core.scope.path_patterns import InvalidPath, check_path_bounds
 from remit.gate.context import WorkspaceContext
-from remit.gate.governing import Rules
+from remit.gate.governing.rules import Rules
 from remit.gate.machine import Environment
 from remit.gate.state.tickets import has_contained_command, has_uncontained_call
 from remit.gate.state.workspace_state import Setbacks, State
@@ -65,7 +65,7 @@ def gather_facts(context: WorkspaceContext, call: ToolCall, rules: Rules) -> Gat
     tool_finding: Finding | None = None
     if call.is_unlisted and call.malformed is None:
         # Imported here: most calls are of a tool that stands in the agent's row.
-        from remit.gate.evidence.unlisted_tools import settle_unlisted
+        from remit.gate.facts.unlisted_tools import settle_unlisted
 
         call, tool_finding = settle_unlisted(call, workspace.root, environment.home, state, MAX_TARGETS)
 
@@ -74,7 +74,7 @@ def gather_facts(context: WorkspaceContext, call: ToolCall, rules: Rules) -> Gat
     try:
         targets = resolve_targets(call, workspace, environment)
         if call.is_unlisted:
-            from remit.gate.evidence.unlisted_tools import exclude_folders
+            from remit.gate.facts.unlisted_tools import exclude_folders
 
             targets = exclude_folders(targets)
         targets = tuple(observe_target(context, target, call) for target in targets)
@@ -96,14 +96,14 @@ def gather_facts(context: WorkspaceContext, call: ToolCall, rules: Rules) -> Gat
     has_floor = call.agent == OWN_AGENT and environment.has_floor
     if has_floor and not workspace.is_assigned and (targets or call.command is not None):
         # Imported here: no hook's call has a floor.
-        from remit.gate.secret_targets import mark_secrets
+        from remit.gate.facts.secret_targets import mark_secrets
 
         call, targets = mark_secrets(context, call, targets)
 
     # 4.4 Marks on the files: the sources that a test mirrors, generated files, ignored paths, leases.
     if intent is not None and intent.companions:
         # Imported here: few intents have companions, and finding them asks git.
-        from remit.gate.scope_exempt_files import mark_mirrored_files
+        from remit.gate.facts.scope_exempt_files import mark_mirrored_files
 
         targets = mark_mirrored_files(targets, call, workspace, intent)
     if call.command is not None and (targets or perhaps):
@@ -111,7 +111,7 @@ def gather_facts(context: WorkspaceContext, call: ToolCall, rules: Rules) -> Gat
         perhaps = mark_generated(perhaps, intent, workspace, state)
         if intent is not None and rules.config.containment.data:
             # Imported here: few repositories name runtime data.
-            from remit.gate.runtime_data.data_files import mark_data
+            from remit.gate.facts.runtime_data import mark_data
 
             targets, perhaps = mark_data(context, targets), mark_data(context, perhaps)
     now = environment.clock.now()
@@ -148,7 +148,7 @@ def gather_facts(context: WorkspaceContext, call: ToolCall, rules: Rules) -> Gat
     # 4.5 What the files would hold afterwards, for intents with constraints.
     if facts.active is not None and facts.active.rules:
         # Imported here: only constraints need the ledger's index.
-        from remit.gate.evidence.constraint_facts import add_constraint_facts
+        from remit.gate.facts.constraint_facts import add_constraint_facts
 
         facts = add_constraint_facts(facts, call, workspace)
     return GatheredCall(call, facts)
@@ -227,7 +227,7 @@ def mark_generated(
     if not outside:
         return targets
     # Imported here: only commands that write outside the scope have git asked.
-    from remit.gate.scope_exempt_files import find_ignored_files, is_exempt_from_scope
+    from remit.gate.facts.scope_exempt_files import find_ignored_files, is_exempt_from_scope
 
     folders = [path for path in outside if (workspace.root / path).is_dir()]
     found = find_ignored_files(workspace, state, [path for path in outside if path not in folders], folders)

@@ -34,14 +34,14 @@ from remit.core.record import KEY
 from remit.core.untrusted_input import sanitise_line
 from remit.gate.containment.in_process import CommandRun, SandboxRun, find_interrupted_run
 from remit.gate.context import WorkspaceContext, join_lines
-from remit.gate.effects.unexplained_changes import remove_unfinished_writes, temporary_token
+from remit.gate.effects.unfinished_calls import remove_unfinished_writes, temporary_token
 from remit.gate.enforce import enforce
-from remit.gate.governing import find_named_workspaces, find_workspace_of_call
-from remit.gate.pending_messages import PendingMessages
+from remit.gate.governing.workspaces import find_named_workspaces, find_workspace_of_call
+from remit.gate.hooks.registered_checks import RegisteredHooks
+from remit.gate.people.messages import PendingMessages
+from remit.gate.people.questions import CLIENT_GONE
 from remit.gate.remember import is_new_worktree, remember
-from remit.gate.state.questions import CLIENT_GONE
 from remit.gate.state.workspace_state import PendingCall
-from remit.gate.team_hooks.registered_checks import RegisteredHooks
 from remit.gate.undo.governing_files import AgentSettings, can_execute
 from remit.policy.decide import classify
 from remit.policy.violations import leading_violation

@@ -10,7 +10,7 @@ from remit.core.call import OWN_AGENT, SessionKey, ToolCall
 from remit.core.decision import SessionFacts
 from remit.gate.enforce import judge
 from remit.gate.gate import Gate
-from remit.gate.team_hooks.registered_checks import HookReplies
+from remit.gate.hooks.registered_checks import HookReplies
 from remit.policy.commands import analyse
 from remit.policy.decide import CONTAIN_RULE, can_agent_ask
 

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from remit.core.call import COMPARED_CLASSES, Outcome, ToolCall
 from remit.core.decision import Decision
 from remit.core.record import Record, Vcs, parse_time
-from remit.core.untrusted_input import quote_path, sanitise_line
+from remit.core.untrusted_input import quote_path
 from remit.gate.context import Answer, Attempts, WorkspaceContext, contents_of_changes, join_lines
 from remit.gate.effects.changes import (
     CompletedCall,
@@ -25,8 +25,10 @@ from remit.gate.effects.changes import (
     observe_effects,
     update_state,
 )
-from remit.gate.evidence.own_lines import find_differences
-from remit.gate.pending_messages import PendingMessages
+from remit.gate.effects.own_lines import find_differences
+from remit.gate.hooks.registered_checks import RegisteredHooks
+from remit.gate.hooks.tool_call_hooks import run_after_hooks
+from remit.gate.people.messages import PendingMessages
 from remit.gate.records.call_records import (
     ChangeEvidence,
     intent_at_decision,
@@ -36,14 +38,9 @@ from remit.gate.records.call_records import (
 )
 from remit.gate.records.recorder import find_recorded_events
 from remit.gate.state.workspace_state import PendingCall, baseline_head
-from remit.gate.team_hooks.registered_checks import RegisteredHooks
-from remit.gate.team_hooks.tool_call_hooks import run_after_hooks
-from remit.gate.undo.governing_files import revert_governing_files, revert_notice
+from remit.gate.undo.violations import NOTHING_UNDONE, describe_undo, list_paths, undo_violations
 from remit.policy.decide import classify
-from remit.workspace.observe.observation import Change
-
-MAX_NAMED = 10
-"""Paths that one message names."""
+from remit.workspace.observe.observation import Change, is_governing_path
 
 
 def remember(
@@ -100,7 +97,7 @@ def remember(
 
     if pending is not None and pending.effect == "unproved" and effects.changes:
         # Imported here: a call that names neither path nor command rarely changes a file.
-        from remit.gate.evidence.unlisted_tools import note_changing_tool
+        from remit.gate.facts.unlisted_tools import note_changing_tool
 
         with attempts.step():
             undo_notice = join_lines(undo_notice, note_changing_tool(context.state, call, effects.changes))
@@ -198,16 +195,18 @@ def undo_effects(
     Returns the changes as they are left, the paths that the notice to the model names, and that notice.
     """
     context, call, attempts = done.context, done.call, done.attempts
-    reverted: tuple[str, ...] = ()
-    with attempts.step():
-        reverted = revert_governing_files(context, effects.changes, pending.intent_id)
+    reverted, revert_notice = tuple[str, ...](), ""
+    if any(is_governing_path(c.path) for c in effects.changes):
+        # Imported here: few calls change what governs.
+        from remit.gate.undo.governing_files import describe_revert, revert_governing_files
+
+        with attempts.step():
+            reverted = revert_governing_files(context, effects.changes, pending.intent_id)
+        revert_notice = describe_revert(reverted)
     left = tuple(replace(c, after=c.before) if c.path in reverted else c for c in effects.changes)
     suspects = tuple(c for c in effects.changes if c.path not in reverted)
     if effects.observation is None or not suspects or not (pending.whole or effects.redirected):
-        return left, frozenset(reverted), revert_notice(reverted)
-
-    # Imported here: a file tool was judged by the path that it names.
-    from remit.gate.undo.undo import NOTHING_UNDONE, describe_undo, undo_violations
+        return left, frozenset(reverted), revert_notice
 
     judged = pending
     if effects.redirected:
@@ -221,7 +220,7 @@ def undo_effects(
         with Attempts().step():
             PendingMessages(context.state).add_unheard_message(call, outcome, notice)
     handled = frozenset((*reverted, *result.undone, *result.not_undone))
-    return result.apply_undo(left), handled, join_lines(revert_notice(reverted), notice)
+    return result.apply_undo(left), handled, join_lines(revert_notice, notice)
 
 
 # 8.5 Checks
@@ -235,7 +234,7 @@ def check_changes(context: WorkspaceContext, call: ToolCall, changed: tuple[str,
         rules = context.last_rules or context.rules
         if rules.config.verify.on_write:
             # Imported here: few repositories have such commands.
-            from remit.gate.team_hooks.verify_commands import verify_write
+            from remit.gate.hooks.verify_commands import verify_write
 
             verified = verify_write(context, call, changed)
     with attempts.step():
@@ -243,7 +242,7 @@ def check_changes(context: WorkspaceContext, call: ToolCall, changed: tuple[str,
         intent = rules.intents.get(context.state.active_session(call.session).intent_id)
         if intent is not None and intent.rules:
             # Imported here: the module loads all kinds of constraints.
-            from remit.gate.team_hooks.verify_commands import check_after_call
+            from remit.gate.hooks.verify_commands import check_after_call
 
             broken = check_after_call(context, call, intent, rules.mode, changed)
     return join_lines(verified, broken, attempts.failure_notice)
@@ -303,10 +302,6 @@ def describe_effects(
             f"Remit: this {tool} call changed {list_paths(outside)}, outside the scope of {intent.id}. It is recorded "
             "as out of scope. Undo those changes, and do such work with your file tools inside the scope."
         )
-
-
-def list_paths(paths: Sequence[str]) -> str:
-    return ", ".join(sanitise_line(path, 200) for path in paths[:MAX_NAMED]) + " …" * (len(paths) > MAX_NAMED)
 
 
 def is_new_worktree(context: WorkspaceContext, call: ToolCall) -> bool:

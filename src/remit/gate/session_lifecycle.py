@@ -21,17 +21,25 @@ from remit.core.intent import Intent, IntentsDocument
 from remit.core.record import KEY, Body, format_utc
 from remit.core.redaction import redact
 from remit.core.untrusted_input import sanitise_line
-from remit.gate.accepted_rules.review import describe_loosened, describe_loosened_once
 from remit.gate.context import RECORDING_ERRORS, Attempts, WorkspaceContext, join_lines
-from remit.gate.effects.unexplained_changes import ChangesBetweenCalls, UnfinishedCalls, remove_session_with_commands
-from remit.gate.governing import Rules, forget_committed, forget_rules
+from remit.gate.effects.other_writers import ChangesBetweenCalls, remove_session_with_commands
+from remit.gate.effects.unfinished_calls import UnfinishedCalls
+from remit.gate.governing.lives import forget_committed
+from remit.gate.governing.rules import Rules, forget_rules
 from remit.gate.intents.bindings import describe_request, find_binding, find_request, keep_request
 from remit.gate.intents.intents import Intents
 from remit.gate.intents.lessons import describe_open_items
-from remit.gate.pending_messages import PendingMessages
-from remit.gate.snapshots.take import SnapshotTaker
+from remit.gate.people.messages import PendingMessages
+from remit.gate.people.trust import (
+    describe_loosened,
+    describe_loosened_once,
+    describe_untrusted,
+    find_untrusted,
+    untrusted_notice,
+    untrusted_notice_once,
+)
 from remit.gate.state.workspace_state import SessionState, Setbacks
-from remit.gate.trust import describe_untrusted, find_untrusted, untrusted_notice, untrusted_notice_once
+from remit.gate.undo.snapshots import SnapshotTaker
 from remit.workspace.agents.transcripts import ReadPosition, find_transcript, read_lines_after
 from remit.workspace.place.workspace import put_session_home
 
@@ -149,7 +157,7 @@ class SessionLifecycle:
             with tries.step():
                 todo = describe_open_items(context.workspace, session)
             with tries.step():
-                notice = untrusted_notice(find_untrusted(context.rules, context.recorder))
+                notice = untrusted_notice(find_untrusted(context, context.rules))
         open_secrets = ""
         if rules.mode == "enforce" and not context.workspace.is_assigned:
             with tries.step():
@@ -276,7 +284,7 @@ def summarize_turn(context: WorkspaceContext, session: SessionKey) -> str:
             rules = context.rules
             looser = describe_loosened_once(context, rules, "person")
             # In observe, the model gets no notice of untrusted commands: the person gets one for each session.
-            found = find_untrusted(rules, context.recorder) if rules.mode == "observe" else ()
+            found = find_untrusted(context, rules) if rules.mode == "observe" else ()
             if (line := describe_untrusted(found)) and untrusted_notice_once(found, context.state, session):
                 untrusted = f"Remit: {line}; `remit trust` shows them"
     return join_lines(text, looser, untrusted)

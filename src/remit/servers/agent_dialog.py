@@ -21,11 +21,11 @@ from remit.core.call import ToolCall, hash_arguments
 from remit.core.python_runtime import prepare_type
 from remit.core.record import KEY, format_utc
 from remit.core.untrusted_input import sanitise_line
-from remit.gate.agent_permissions import find_rule_files, read_permission
-from remit.gate.approval_answers import format_question, identify_person
+from remit.gate.containment.agent_permissions import find_rule_files, read_permission
 from remit.gate.gate import Gate
 from remit.gate.machine import HOOK_PID
-from remit.gate.state.questions import ApprovalReply, DialogQuestion, Question
+from remit.gate.people.answer import format_question, identify_person
+from remit.gate.people.questions import ApprovalReply, DialogQuestion, Question
 from remit.servers.authority import MAX_CALL_S, Authority
 from remit.tools.agent_tool import Caller, DialogAnswer
 from remit.workspace.processes.peer_identity import Peer, read_peer_process, read_variables

@@ -61,16 +61,17 @@ from remit.gate.containment.run_command import (
     stage_command,
 )
 from remit.gate.context import RECORDING_ERRORS
+from remit.gate.effects.other_writers import ChangesBetweenCalls
 from remit.gate.effects.replays import run_replays
-from remit.gate.effects.unexplained_changes import ChangesBetweenCalls, UnfinishedCalls
+from remit.gate.effects.unfinished_calls import UnfinishedCalls
 from remit.gate.gate import Gate
+from remit.gate.hooks.registered_checks import load_installed_checks
 from remit.gate.machine import Environment
 from remit.gate.open_gates import DaemonLeaving, OpenGates, WorktreeWatcher, WorktreeWatchers, write_log_line
-from remit.gate.snapshots.take import SnapshotTaker
-from remit.gate.state.questions import CLIENT_GONE
+from remit.gate.people.questions import CLIENT_GONE
 from remit.gate.state.tickets import TicketNotFound, Tickets
 from remit.gate.state.workspace_state import mark_kept, put_watch_status
-from remit.gate.team_hooks.registered_checks import load_installed_checks
+from remit.gate.undo.snapshots import SnapshotTaker
 from remit.ledger.log_files import LockTimeout
 from remit.servers.answer_upkeep import AnswerUpkeep
 from remit.servers.authority import Authority, Ruling, apply_pin, find_running_agent, record_refused
@@ -116,8 +117,8 @@ DROPPED_CALL = "a call was dropped"  # start of the log line about an unanswered
 MAX_LOG_BYTES = 1 << 20
 
 FIRST_CALL_MODULES = (
-    *("remit.gate.session_lifecycle", "remit.gate.intents.intents", "remit.gate.evidence.constraint_facts"),
-    "remit.gate.approval_requests",
+    *("remit.gate.session_lifecycle", "remit.gate.intents.intents", "remit.gate.facts.constraint_facts"),
+    "remit.gate.people.ask",
     *("remit.workspace.intents_file.edit", "remit.workspace.intents_file.parse", "remit.ledger.index.build", "yaml"),
 )
 """What the first calls of an agent load, with all that these import; a fresh process loads what its call needs."""

@@ -32,20 +32,15 @@ from remit.core.intent import IllegalTransition
 from remit.core.machine_paths import CONFIG_PATH
 from remit.core.untrusted_input import escape_surrogates
 from remit.gate.context import RECORDING_ERRORS, Answer, join_lines
-from remit.gate.effects.unexplained_changes import add_session_with_commands
+from remit.gate.effects.other_writers import add_session_with_commands
 from remit.gate.enforce import answer_unrecordable, find_ways
 from remit.gate.gate import Gate
-from remit.gate.governing import (
-    MAX_PLACES,
-    find_named_places,
-    find_named_workspaces,
-    find_workspace_of_call,
-    load_rules,
-)
+from remit.gate.governing.rules import load_rules
+from remit.gate.governing.workspaces import MAX_PLACES, find_named_places, find_named_workspaces, find_workspace_of_call
 from remit.gate.intents.lessons import CHECKBOXES, LessonError, LessonsWriter, TodoItem
 from remit.gate.intents.refusals import IntentRefused
 from remit.gate.machine import HOOK_PID, Environment
-from remit.gate.pending_messages import PendingMessages
+from remit.gate.people.messages import PendingMessages
 from remit.gate.records.call_records import failed_event_record
 from remit.gate.remember import is_new_worktree
 from remit.policy.commands import analyse
@@ -205,7 +200,7 @@ def adopt_reached_clones(event: HookEvent, frame: HookFrame, environment: Enviro
     if frame.attempt_root or not is_begin or not path_exists(f"{home}/{CONFIG_PATH}"):
         return []
     # Imported here: most people have no such settings.
-    from remit.gate.accepted_rules.adoption import adopt_by_pattern
+    from remit.gate.people.adoption import adopt_by_pattern
 
     places = [getattr(event, "cwd", "") or frame.cwd]
     if isinstance(event, BeforeCall):

@@ -29,11 +29,11 @@ from msgspec.structs import replace
 
 from remit.adapters import ROWS
 from remit.core.call import SessionKey, hash_arguments
-from remit.gate.approval_answers import format_question
 from remit.gate.context import RECORDING_ERRORS
 from remit.gate.gate import Gate
 from remit.gate.machine import Environment
-from remit.gate.state.questions import CLIENT_GONE, ApprovalReply, Question
+from remit.gate.people.answer import format_question
+from remit.gate.people.questions import CLIENT_GONE, ApprovalReply, Question
 from remit.servers.tool_offer import ToolOffer, find_offer, put_offer
 from remit.tools.agent_tool import Caller, DialogAnswer, NeedsPerson, ToolAnswer
 from remit.tools.catalogue import TOOLS, run_tool

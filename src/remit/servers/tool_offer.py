@@ -13,7 +13,7 @@ from msgspec import Struct, json
 
 from remit.core.machine_paths import OFFERS_FOLDER
 from remit.gate.context import RECORDING_ERRORS
-from remit.gate.governing import load_rules
+from remit.gate.governing.rules import load_rules
 from remit.gate.session_lifecycle import format_mcp_instructions
 from remit.tools.catalogue import TOOLS, offered_tools
 from remit.workspace.place.workspace import Workspace, locate_workspace

@@ -8,7 +8,7 @@ from msgspec import Meta, Struct
 
 from remit.core.call import SessionKey
 from remit.gate.gate import Gate
-from remit.gate.state.questions import ApprovalReply, Question
+from remit.gate.people.questions import ApprovalReply, Question
 
 ToolText = Annotated[str, Meta(max_length=20_000)]
 

@@ -10,13 +10,12 @@ from remit.core.decision import ErrorType
 from remit.core.record import Body, EventName, make_uuid7
 from remit.core.redaction import redact
 from remit.core.untrusted_input import sanitise_line
-from remit.gate.approval_answers import choose_typed_word, find_dialog_limit
-from remit.gate.approval_requests import NOBODY_REPLY, QUESTION_TIMEOUT_S
 from remit.gate.gate import Gate
 from remit.gate.intents.intents import SelectedIntent
-from remit.gate.intents.refusals import make_refusal
-from remit.gate.intents.switches import SWITCH_CODE, SwitchRefused
-from remit.gate.state.questions import ApprovalReply, Question
+from remit.gate.intents.refusals import SWITCH_CODE, SwitchRefused, make_refusal
+from remit.gate.people.answer import choose_typed_word, find_dialog_limit
+from remit.gate.people.ask import NOBODY_REPLY, QUESTION_TIMEOUT_S
+from remit.gate.people.questions import ApprovalReply, Question
 from remit.policy.risk import is_sensitive_path
 from remit.tools.agent_tool import Caller, NeedsPerson
 

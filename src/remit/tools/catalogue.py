@@ -18,7 +18,7 @@ from remit.core.untrusted_input import sanitise_line
 from remit.gate.context import Attempts
 from remit.gate.effects.replays import run_replays
 from remit.gate.gate import Gate
-from remit.gate.governing import Rules
+from remit.gate.governing.rules import Rules
 from remit.gate.intents.lessons import LessonsWriter, TodoItem
 from remit.gate.intents.refusals import IntentRefused, dependency_warnings, make_refusal, validate_scope
 from remit.gate.session_lifecycle import selectable_intents

@@ -25,14 +25,15 @@ from remit.core.code.grammars import GRAMMARS, list_missing_grammars
 from remit.core.machine_paths import KEY_PATH, STATE_FOLDER
 from remit.core.tree_head import InvalidPublicKey
 from remit.core.untrusted_input import as_object, sanitise_line
+from remit.gate.facts.scope_exempt_files import find_tracked_matches
 from remit.gate.gate import Gate
-from remit.gate.governing import LOST_FILE, collect_lives, life_path, load_rules, read_life
-from remit.gate.intents.nested_rules import describe_nested_rules
-from remit.gate.log_sharing.check_logs import check_ledger, find_tracked_log_faults
-from remit.gate.scope_exempt_files import find_tracked_matches
+from remit.gate.governing.lives import LOST_FILE, collect_lives, life_path, read_life
+from remit.gate.governing.rules import load_rules
+from remit.gate.intents.owned_files import describe_nested_rules
+from remit.gate.people.trust import describe_untrusted
+from remit.gate.records.check_logs import check_ledger, find_tracked_log_faults
 from remit.gate.state.database import StateError
 from remit.gate.state.workspace_state import read_watch_status
-from remit.gate.trust import describe_untrusted
 from remit.ledger.index.index import open_index
 from remit.ledger.log_files import LedgerError
 from remit.ledger.parse_time import parse_time
@@ -364,7 +365,7 @@ def check_generated(gate: Gate) -> Result:
 
 def check_tracked_logs(gate: Gate) -> list[DoctorCheck]:
     try:
-        found = [finding.message.rpartition("; ") for finding in find_tracked_log_faults(gate)]
+        found = [finding.message.rpartition("; ") for finding in find_tracked_log_faults(gate.recorder)]
     except (LedgerError, GitError, OSError) as error:
         return [DoctorCheck("fail", "shared logs", str(error))]
     return [DoctorCheck("warn", "shared logs", what, step) for what, _, step in found]

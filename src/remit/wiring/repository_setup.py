@@ -10,14 +10,9 @@ from remit.core.config import ShareSettings
 from remit.core.decision import Mode
 from remit.core.intent import INTENTS_FOLDER, LIST_FILE, MAX_FILE_BYTES
 from remit.core.machine_paths import STATE_FOLDER
-from remit.gate.governing import (
-    accept_present_rules,
-    govern_workspace,
-    life_path,
-    load_config,
-    load_rules,
-    set_mode,
-)
+from remit.gate.governing.lives import life_path
+from remit.gate.governing.rules import accept_present_rules, load_config, load_rules
+from remit.gate.governing.settings import govern_workspace, set_mode
 from remit.gate.records.tree_heads import NOTES_REF as NOTES
 from remit.wiring.toml_merge import merge_toml
 from remit.wiring.wire import WiringProblem

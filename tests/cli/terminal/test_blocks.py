@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from remit.core.untrusted_input import sanitise_text
-from remit.gate.state.questions import ApprovalReply, Question
+from remit.gate.people.questions import ApprovalReply, Question
 from remit_agent.events import CallEnded, RetryWait, RunEvent
 from remit_agent.faces.replies import can_flag_answer
 from remit_agent.journal.lines import AnswerLine, EndedLine, QuestionLine, ResumedLine, RunLine, TurnLine, UserLine

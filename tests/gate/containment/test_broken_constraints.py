@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from gate.driving import Agent, body, governed, overlay, records, run_shell
-from gate.team_hooks.test_constraints import INTENTS
+from gate.hooks.test_constraints import INTENTS
 
 
 def contained(repository: Path, home: Path, rule: str) -> Agent:

@@ -10,7 +10,7 @@ from conftest import run_git
 from gate.containment.git_team import shell
 from gate.containment.test_rewrite_call import python, run
 from gate.driving import Agent, governed, overlay
-from remit.gate.governing import set_mode
+from remit.gate.governing.settings import set_mode
 from remit.workspace.place.workspace import workspace_at
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from gate.driving import Agent, allowed, body, governed, overlay, records, refusal, run_shell
-from gate.team_hooks.trusted_hooks import trust_all
+from gate.hooks.trusted_hooks import trust_all
 from remit.core.call import SessionKey, ToolCall
 from remit.gate.containment.rewrite_call import SHELL, unwrap_call
 from remit.gate.gate import Gate

@@ -12,7 +12,7 @@ import pytest
 from conftest import run_git
 from gate.containment.test_rewrite_call import bodies, run
 from gate.driving import Agent, governed, machine, overlay
-from gate.team_hooks.trusted_hooks import trust_all
+from gate.hooks.trusted_hooks import trust_all
 from remit.core.call import SessionKey, ToolCall
 from remit.gate.containment.run_command import run_contained
 from remit.gate.gate import Gate

@@ -14,11 +14,11 @@ import pytest
 from msgspec.structs import replace
 
 from gate.containment.test_run_command import gate, how, run
-from gate.team_hooks.trusted_hooks import trust_all
+from gate.hooks.trusted_hooks import trust_all
 from redteam.secret_ways import WAYS
 from remit.gate.containment.messages import describe_hidden_secrets
+from remit.gate.facts.secret_targets import list_shown_places
 from remit.gate.gate import Gate
-from remit.gate.trust import trusted_places
 from remit.workspace.sandbox.containment import Containment, ContainmentKind
 from remit.workspace.sandbox.secret_places import SECRET_PLACES, SecretPlaces, SecretSearch
 
@@ -111,7 +111,7 @@ def test_a_repository_shows_nothing_until_a_person_trusts_it(gate: Gate, how: Co
     (home / ".netrc").write_text(CANARY)
     gate.workspace.config_path.write_text('mode = "enforce"\n[containment]\nshow = ["~/.aws/credentials"]\n')
     assert CANARY not in read_all(gate, how, f"cat {place}")
-    assert not trusted_places(gate.rules, gate.recorder)
+    assert not list_shown_places(gate)
     trust_all(gate.workspace.root, home)
     assert CANARY in read_all(gate, how, f"cat {place}")
     assert CANARY not in read_all(gate, how, f"cat {home}/.netrc")

@@ -17,7 +17,7 @@ from redteam.folder_ways import FOLDERS, TEXTS, fill
 from remit.adapters import ROWS
 from remit.core.call import SessionKey, ToolCall, hash_arguments
 from remit.gate.gate import Gate
-from remit.gate.governing import set_mode
+from remit.gate.governing.settings import set_mode
 from remit.gate.perform import ToolOutput, WorkspaceAccess
 from remit.servers.hook import HookFrame, answer
 from remit.workspace.place.workspace import workspace_at

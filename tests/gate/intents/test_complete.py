@@ -9,12 +9,12 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from gate.driving import INTENTS, Agent, body, governed, machine, records
-from gate.team_hooks.trusted_hooks import trust_all
+from gate.hooks.trusted_hooks import trust_all
 from remit.core.call import SessionKey
 from remit.gate.gate import Gate
-from remit.gate.governing import set_mode
+from remit.gate.governing.settings import set_mode
+from remit.gate.hooks import verify_commands
 from remit.gate.intents.refusals import IntentRefused
-from remit.gate.team_hooks import verify_commands
 
 KEY = SessionKey("session-1")
 

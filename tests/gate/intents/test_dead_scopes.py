@@ -8,7 +8,7 @@ import pytest
 from cli.running import run
 from gate.driving import Agent, governed
 from remit.core.intent import Intent, IntentsDocument
-from remit.gate.intents.dead_scopes import DeadPattern, find_dead_patterns, lint_dead_scopes
+from remit.gate.intents.owned_files import DeadPattern, find_dead_patterns, lint_dead_scopes
 from remit.workspace.place.workspace import locate_workspace
 
 

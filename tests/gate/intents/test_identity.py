@@ -9,7 +9,7 @@ from conftest import run_git
 from gate.driving import Agent, governed, records
 from remit.core.intent import Intent
 from remit.gate.gate import Gate
-from remit.gate.governing import forget_committed, pending_folder
+from remit.gate.governing.lives import forget_committed, pending_folder
 from remit.gate.intents.history import intent_history
 from remit.gate.intents.identity import find_used_ids, pick_id
 from remit.gate.intents.refusals import IntentError

@@ -9,7 +9,7 @@ import pytest
 from conftest import run_git
 from gate.driving import Agent, allowed, governed, records, refusal
 from remit.gate.gate import Gate
-from remit.gate.governing import copies_folder
+from remit.gate.governing.rules import copies_folder
 from remit.gate.intents.history import intent_history
 from remit.gate.intents.intents import IntentCompletion
 

@@ -9,7 +9,7 @@ from gate.driving import Agent, body, governed, machine, records, said
 from remit.core.call import SessionKey
 from remit.core.record import make_uuid7
 from remit.gate.gate import Gate
-from remit.gate.governing import govern_workspace
+from remit.gate.governing.settings import govern_workspace
 from remit.gate.intents.lessons import (
     LessonError,
     LessonsWriter,

@@ -9,7 +9,7 @@ from gate.driving import Agent, governed, records
 from remit.core.call import SessionKey
 from remit.core.intent import Status
 from remit.gate.gate import Gate
-from remit.gate.governing import LOST_FILE, decode_lives, life_path, mend_lives, read_life
+from remit.gate.governing.lives import LOST_FILE, decode_lives, life_path, mend_lives, read_life
 from remit.gate.intents.intents import IntentCompletion
 from remit.gate.intents.mending import reopen_intent
 from remit.wiring.doctor_checks import check_lives

@@ -14,7 +14,9 @@ from remit.core.call import SessionKey
 from remit.core.config import make_verify_item
 from remit.core.intent import MAX_VALUE_CHARS
 from remit.core.record import Person
-from remit.gate.approval_answers import (
+from remit.gate.gate import Gate
+from remit.gate.intents.proposals import is_wide_scope
+from remit.gate.people.answer import (
     choose_typed_word,
     describe_closing,
     group_equal_questions,
@@ -22,10 +24,7 @@ from remit.gate.approval_answers import (
     list_extents,
     record_reply,
 )
-from remit.gate.gate import Gate
-from remit.gate.intents.proposals import is_wide_scope
-from remit.gate.state.questions import ApprovalReply, ListedQuestion, Question
-from remit.gate.trust import trusted_digests
+from remit.gate.people.questions import ApprovalReply, ListedQuestion, Question
 from remit.tools.agent_tool import Caller, DialogAnswer, NeedsPerson, ToolAnswer
 from remit.tools.catalogue import run_tool
 
@@ -130,7 +129,7 @@ def test_each_key_makes_its_scope(gate: Gate, word: str, scope: tuple[str, ...])
         ("tests pass", "pytest tests/auth -q"),
         ("and it is fast", None),
     ]
-    assert trusted_digests(gate.recorder) == {make_verify_item("pytest tests/auth -q", "").digest}
+    assert gate.trusted_digests() == {make_verify_item("pytest tests/auth -q", "").digest}
 
 
 @pytest.mark.parametrize("word", ["n", "no", "not this week, please"])
@@ -141,7 +140,7 @@ def test_a_no_makes_and_trusts_nothing(gate: Gate, word: str) -> None:
     assert reply is not None
     assert answer(gate, question, reply, **given).data["error_type"] == "USER_REJECTED"
     assert [i.id for i in gate.intents.document.intents] == ["INT-001", "INT-002"]
-    assert trusted_digests(gate.recorder) == frozenset()
+    assert gate.trusted_digests() == frozenset()
 
 
 @pytest.mark.parametrize("scope", [["**"], ["**/*"], ["*"], ["lib/**"], ["src/**", "lib/m1*", "lib/m2*", "tests/**"]])

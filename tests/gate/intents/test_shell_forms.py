@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from gate.approvals.test_ask import Person
 from gate.driving import Agent, allowed, body, governed, machine, records, refusal
+from gate.people.test_ask import Person
 from remit.gate.gate import Gate
-from remit.gate.state.questions import ApprovalReply
+from remit.gate.people.questions import ApprovalReply
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from gate.driving import Agent, allowed, governed, machine, records, refusal, un
 from remit.core.call import SessionKey
 from remit.gate.gate import Gate
 from remit.gate.intents.person_edits import PERSON
-from remit.gate.state.questions import ApprovalReply
+from remit.gate.people.questions import ApprovalReply
 from remit.tools.agent_tool import Caller, DialogAnswer, NeedsPerson
 from remit.tools.catalogue import run_tool
 

@@ -12,7 +12,7 @@ from gate.driving import governed, machine
 from provenance.speaker import Speaker
 from remit.core.record import Body, CallPart, MutatedFile
 from remit.gate.gate import Gate
-from remit.gate.state.questions import Question
+from remit.gate.people.questions import Question
 from remit.workspace.place.workspace import locate_workspace, register_repository, workspace_at
 
 FOLDER_NAME = "re po<img src=x onerror=alert(1)>\"'&amp;?#%41\u202e{{7*7}}"

@@ -10,8 +10,8 @@ import pytest
 
 from conftest import run_git
 from gate.driving import Agent, governed, records
-from remit.gate.approval_answers import record_reply
-from remit.gate.state.questions import ApprovalReply
+from remit.gate.people.answer import record_reply
+from remit.gate.people.questions import ApprovalReply
 from remit.servers.web.server import ConsoleServer
 from remit.workspace.place.workspace import register_repository, workspace_at
 from servers.web.console_world import Browser, put_on_clock, serving, sign_everywhere

@@ -9,7 +9,7 @@ import pytest
 from cli.running import data, remit
 from conftest import run_git
 from gate.driving import Agent, body, governed, records
-from gate.team_hooks.trusted_hooks import trust_all
+from gate.hooks.trusted_hooks import trust_all
 from remit.servers.web.server import ConsoleServer
 from remit.workspace.place.workspace import register_repository, workspace_at
 from servers.web.console_world import Browser, serving

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from gate.driving import Agent, governed, records
-from gate.team_hooks.trusted_hooks import trust_all
+from gate.hooks.trusted_hooks import trust_all
 from remit.core.config import ConsoleSettings
-from remit.gate.approval_requests import NOBODY_LEFT_REPLY
 from remit.gate.gate import Gate
-from remit.gate.state.questions import WATCHER_TIMEOUT_S, ApprovalReply
+from remit.gate.people.ask import NOBODY_LEFT_REPLY
+from remit.gate.people.questions import WATCHER_TIMEOUT_S, ApprovalReply
 from remit.servers.web.push import LOOK_INTERVAL_S, WAITING_S
 from remit.servers.web.server import ConsoleServer
 from remit.workspace.place.workspace import register_repository, workspace_at

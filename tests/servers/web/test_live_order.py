@@ -9,7 +9,7 @@ import pytest
 from conftest import run_git
 from gate.driving import Agent, governed, machine
 from remit.gate.gate import Gate
-from remit.gate.state.questions import Question
+from remit.gate.people.questions import Question
 from remit.servers.web.server import ConsoleServer
 from remit.workspace.place.workspace import (
     GOVERNED_FOLDER,

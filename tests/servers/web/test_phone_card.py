@@ -7,7 +7,7 @@ from pathlib import Path
 from conftest import run_git
 from gate.driving import governed, machine
 from remit.gate.gate import Gate
-from remit.gate.state.questions import ListedQuestion, Question
+from remit.gate.people.questions import ListedQuestion, Question
 from remit.servers.web.pages.approvals import Approvals, show_question
 from remit.servers.web.render import render_part
 from remit.servers.web.repositories import GovernedRepository

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from remit.core.untrusted_input import as_object, as_objects, as_text, sanitise_line
 from remit.gate.gate import Gate
 from remit.gate.machine import Environment
-from remit.gate.state.questions import ApprovalReply, Question
+from remit.gate.people.questions import ApprovalReply, Question
 from remit_agent.events import CallBegun, CallEnded, RetryWait, RunEvent, RunStatus, StreamedCall, StreamedText
 from remit_agent.faces.agent import ImageFile, RunRequest, open_run
 from remit_agent.faces.gate_questions import publish_questions

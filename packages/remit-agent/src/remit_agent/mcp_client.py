@@ -23,7 +23,6 @@ from remit.core.config import MAX_MCP_BYTES, MCP_FILE, make_mcp_item, parse_mcp_
 from remit.core.untrusted_input import as_object, sanitise_line
 from remit.gate.gate import Gate
 from remit.gate.perform import ToolOutput, WorkspaceAccess
-from remit.gate.trust import trusted_digests
 from remit.workspace.safe_files import read_regular_file
 from remit_agent.toolbox.tool import HostTool, PreparedCall, RunControl, ToolContext, ToolFailure
 
@@ -72,7 +71,7 @@ def read_server_settings(gate: Gate) -> tuple[dict[str, dict[str, Any]], str]:
     brought = parse_mcp_servers(content)
     if not brought:
         return personal, ""
-    if make_mcp_item(content).digest not in trusted_digests(gate.recorder):
+    if make_mcp_item(content).digest not in gate.trusted_digests():
         names = ", ".join(sanitise_line(name, 60) for name in brought)
         return personal, f"{MCP_FILE} of this repository is not trusted ({names}): the person can run `remit trust`"
     return {**brought, **personal}, ""

@@ -19,10 +19,10 @@ from msgspec.structs import replace
 
 from remit.core.call import SessionEnded, SessionKey
 from remit.gate.context import RECORDING_ERRORS
-from remit.gate.governing import govern_workspace
+from remit.gate.governing.settings import govern_workspace
 from remit.gate.intents.person_edits import PERSON
 from remit.gate.machine import Environment
-from remit.gate.state.questions import ApprovalReply
+from remit.gate.people.questions import ApprovalReply
 from remit.workspace.place.workspace import Workspace
 from remit_agent.events import RunEvent, describe_line
 from remit_agent.gate_access import GateAccess

@@ -12,9 +12,9 @@ from remit.core.call import SessionKey
 from remit.core.untrusted_input import sanitise_line
 from remit.gate.context import RECORDING_ERRORS
 from remit.gate.gate import Gate
+from remit.gate.hooks.verify_commands import run_trusted_criteria
 from remit.gate.intents.intents import IntentCompletion
 from remit.gate.intents.refusals import ASSIGNED, IntentError, validate_scope
-from remit.gate.team_hooks.verify_commands import run_trusted_criteria
 from remit_agent.events import RunEvent
 from remit_agent.journal.file import Journal, JournalError, RunDirectory
 from remit_agent.journal.lines import BegunLine, ModeLine, ParentCall, RunLine, UserLine

@@ -23,7 +23,7 @@ from msgspec import Struct
 from remit.adapters import ROWS, HookReply
 from remit.core.clock import Clock
 from remit.core.machine_paths import STATE_FOLDER
-from remit.gate.governing import find_marked_folder
+from remit.gate.governing.workspaces import find_marked_folder
 from remit.servers.daemon import (
     ACKNOWLEDGEMENT,
     ATTEMPT_VARIABLE,

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from remit.core.diff.contents import sha256
-from remit.gate.governing import load_config
+from remit.gate.governing.rules import load_config
 from remit.workspace.git.command import GitError
 from remit.workspace.merging import TreeStore
 from remit.workspace.place.workspace import Workspace, find_main_worktree, locate_workspace

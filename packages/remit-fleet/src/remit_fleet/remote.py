@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from remit.core.intent import Intent
 from remit.gate.context import RECORDING_ERRORS, WorkspaceContext
 from remit.gate.intents.intents import Intents
-from remit.gate.log_sharing.share_logs import fetch_logs, write_log_ref
+from remit.gate.records.share_logs import fetch_logs, write_log_ref
 from remit.workspace.git.command import TIMEOUT_S, Git, GitError
 from remit.workspace.git.repository import BRANCH_FOLDER, BRANCH_PREFIX, prefix_in_repository
 from remit.workspace.intents_file.committed import read_committed_intents
@@ -181,7 +181,7 @@ class FleetRemote:
 
     def fetch_logs(self) -> None:
         try:
-            fetch_logs(self.context, self.remote)
+            fetch_logs(self.context.recorder, self.remote)
         except GitError as error:
             raise RemoteAway(self.remote, error) from error
 
@@ -292,7 +292,7 @@ class FleetRemote:
         """Push this machine's log, and the notes of commits, as far as the settings allow."""
         share = self.context.rules.config.share
         if share.log == "ref":
-            written = write_log_ref(self.context)
+            written = write_log_ref(self.context.recorder)
             self.push_once(written.ref, written.tip)
         if share.notes:
             NotesRef(self.context.workspace).sync_remote(self.remote, push=True)

@@ -12,7 +12,6 @@ from remit.core.config import OrchestratorSettings
 from remit.core.intent import Intent
 from remit.gate.context import WorkspaceContext
 from remit.gate.intents.intents import changes_in_record, record_body
-from remit.gate.trust import trusted_digests
 from remit.wiring.agents import find_agents
 from remit.workspace.git.command import Git, GitError
 from remit.workspace.git.repository import BRANCH_PREFIX, head_commit, list_commits
@@ -42,7 +41,7 @@ def gather_facts(
         has_commit=head_commit(workspace) is not None,
         folds_case=folds_case(workspace.root),
         agents=frozenset(a.row.agent for a in find_agents(context.environment.home, search_path) if a.binary),
-        trusted=trusted_digests(context.recorder),
+        trusted=context.trusted_digests(),
         dirty_target=find_dirty_target(workspace, settings.target),
         apart=count_commits_apart(workspace, settings.target),
         uncommitted=find_uncommitted(context, intents),

@@ -22,7 +22,7 @@ from remit.cli.agents.init import (
 from remit.cli.output import USAGE, Failure, command_options, emit, say
 from remit.cli.person_only import require_person
 from remit.core.acts import Act
-from remit.gate.accepted_rules.adoption import NoBaseCommit, decline_rules, find_base_commit, find_remote
+from remit.gate.people.adoption import NoBaseCommit, decline_rules, find_base_commit, find_remote
 from remit.servers.environment import read_environment
 from remit.wiring.agents import TRUST_FUNCTIONS
 from remit.wiring.repository_setup import RepositoryStart

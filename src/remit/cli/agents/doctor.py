@@ -16,7 +16,11 @@ from remit.core.acts import Act
 from remit.core.machine_paths import CONFIG_PATH
 from remit.core.record import format_utc
 from remit.core.untrusted_input import as_object, sanitise_line
-from remit.gate.accepted_rules.adoption import (
+from remit.gate.containment.agent_permissions import describe_rules
+from remit.gate.gate import Gate
+from remit.gate.governing.lives import mend_lives
+from remit.gate.governing.rules import load_rules, update_marker
+from remit.gate.people.adoption import (
     AdoptSettingsError,
     are_rules_declined,
     find_adopting_pattern,
@@ -24,9 +28,6 @@ from remit.gate.accepted_rules.adoption import (
     read_adopt_settings,
     read_adoption,
 )
-from remit.gate.agent_permissions import describe_rules
-from remit.gate.gate import Gate
-from remit.gate.governing import load_rules, mend_lives, update_marker
 from remit.ledger.log_files import LedgerError
 from remit.servers.console_status import read_console_status
 from remit.servers.environment import read_environment

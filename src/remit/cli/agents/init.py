@@ -23,7 +23,11 @@ from remit.core.config import ShareSettings
 from remit.core.decision import Mode
 from remit.core.record import format_utc
 from remit.core.untrusted_input import sanitise_line
-from remit.gate.accepted_rules.adoption import (
+from remit.gate.facts.runtime_data import find_proposals, format_patterns, name_data
+from remit.gate.gate import Gate
+from remit.gate.governing.rules import load_rules
+from remit.gate.intents.owned_files import describe_nested_rules
+from remit.gate.people.adoption import (
     AdoptSettingsError,
     CarriedRules,
     add_adopted_remote,
@@ -32,11 +36,7 @@ from remit.gate.accepted_rules.adoption import (
     find_carried_rules,
     find_remote,
 )
-from remit.gate.gate import Gate
-from remit.gate.governing import load_rules
-from remit.gate.intents.nested_rules import describe_nested_rules
-from remit.gate.runtime_data.proposals import find_proposals, format_patterns, name_data
-from remit.gate.trust import describe_untrusted
+from remit.gate.people.trust import describe_untrusted
 from remit.servers.daemon import start_daemon
 from remit.servers.daemon_client import START_TIMEOUT_S, wait_for_daemon
 from remit.servers.environment import read_environment

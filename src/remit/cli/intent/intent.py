@@ -35,8 +35,8 @@ from remit.core.acts import Act
 from remit.core.call import SessionKey
 from remit.core.intent import STATUSES, Intent, Status
 from remit.gate.gate import Gate
-from remit.gate.governing import Rules
-from remit.gate.intents.nested_rules import describe_nested_rules, lint_nested_rules
+from remit.gate.governing.rules import Rules
+from remit.gate.intents.owned_files import describe_nested_rules, lint_nested_rules
 from remit.gate.intents.person_edits import (
     ChildrenOpen,
     UnprovedCriteria,
@@ -46,8 +46,7 @@ from remit.gate.intents.person_edits import (
     require_closed_children,
     trust_commands,
 )
-from remit.gate.intents.refusals import IntentRefused, dependency_warnings, is_held
-from remit.gate.intents.switches import SwitchRefused
+from remit.gate.intents.refusals import IntentRefused, SwitchRefused, dependency_warnings, is_held
 from remit.workspace.place.workspace import ORCHESTRATION_FOLDER
 
 if TYPE_CHECKING:
@@ -167,8 +166,8 @@ def history(intent_id: str, limit: int, number: int | None, repo: Path, as_json:
 @command_options
 def lint(repo: Path, as_json: bool) -> None:
     """Check the files of intents; exit 1 where one has errors."""
-    from remit.gate.intents.dead_scopes import lint_dead_scopes
-    from remit.gate.intents.record_lint import lint_against_records
+    from remit.gate.intents.history import lint_against_records
+    from remit.gate.intents.owned_files import lint_dead_scopes
 
     gate = open_gate(repo)
     findings = [

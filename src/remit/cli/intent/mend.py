@@ -12,8 +12,7 @@ from remit.cli.output import command_options, emit, governed_gate, warn
 from remit.cli.person_only import require_person
 from remit.core.acts import Act
 from remit.core.untrusted_input import sanitise_line
-from remit.gate.intents.mending import MendedFile, renumber_intent, reopen_intent, resolve_conflicts
-from remit.gate.intents.merging import merge_into
+from remit.gate.intents.mending import MendedFile, merge_into, renumber_intent, reopen_intent, resolve_conflicts
 
 
 @click.command("resolve")

@@ -31,7 +31,7 @@ from remit.core.formats.foreign_records import convert_foreign_file
 from remit.core.formats.proofs import ConsistencyProof, InvalidProof, Proof, check_proof, read_proof
 from remit.core.record import KEY
 from remit.core.untrusted_input import sanitise_line
-from remit.gate.log_sharing.check_logs import (
+from remit.gate.records.check_logs import (
     LedgerPruning,
     acknowledge_findings,
     check_ledger,
@@ -78,7 +78,7 @@ def verify(show_heads: bool, repo: Path, as_json: bool) -> None:
     folder = gate.recorder.log.folder
     report = check_ledger(gate.recorder, gate.rules.config)
     heads = report.heads
-    findings = [*report.findings, *find_tracked_log_faults(gate)]
+    findings = [*report.findings, *find_tracked_log_faults(gate.recorder)]
     count = sum(1 for _ in read_leaves(folder))
     # The first record after the last error: 0 without errors, None if the end is broken.
     broken = [finding for finding in report.chain_findings if finding.severity == "error"]
@@ -368,14 +368,14 @@ def prune(
         if before is None:
             raise Failure("USAGE", f"{keep_days} days are too many", fix="at most 99999") from None
         raise
-    pruning = plan_log_pruning(gate, cutoff, all_records=all_records)
+    pruning = plan_log_pruning(gate.recorder, gate.rules.config, cutoff, all_records=all_records)
     plan = pruning.plan
     lines = describe_pruning(pruning, all_records)
     if not dry_run and plan.segments:
         say("\n".join(lines), err=True)
         count = plan.dropped_counts.total()
         require_confirmation(yes, f"{count} records would be dropped for good", "add --yes")
-        freed = prune_log(gate, pruning)
+        freed = prune_log(gate.recorder, pruning)
         lines = [f"{count} records dropped; the archives are {format_mib(freed)} smaller"]
     data = {
         "before": pruning.before,

@@ -28,8 +28,8 @@ from remit.core.formats.commit_trailers import TrailerFinding, find_violations
 from remit.core.redaction import compile_team_pattern
 from remit.core.untrusted_input import sanitise_line
 from remit.gate.gate import Gate
-from remit.gate.governing import VERSIONS_FOLDER, copies_folder
-from remit.gate.log_sharing.check_logs import check_ledger, describe_shared_logs, find_tracked_log_faults
+from remit.gate.governing.rules import VERSIONS_FOLDER, copies_folder
+from remit.gate.records.check_logs import check_ledger, describe_shared_logs, find_tracked_log_faults
 from remit.gate.records.tree_heads import trusted_keys
 from remit.provenance.blame.blame import Blamer
 from remit.provenance.notes.added_lines import find_additions
@@ -286,7 +286,7 @@ def remarks_on(gate: Gate, checked: VerificationResult, policy: VerifyPolicy) ->
         remarks.append("Remit does not govern this clone: notes and shared logs alone were read")
     if gate.is_governed:
         remarks += describe_shared_logs(gate.recorder, policy.config)
-    return [*remarks, *(fault.message for fault in find_tracked_log_faults(gate))]
+    return [*remarks, *(fault.message for fault in find_tracked_log_faults(gate.recorder))]
 
 
 def verify_lines(

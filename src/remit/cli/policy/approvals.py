@@ -20,7 +20,9 @@ from remit.cli.screen import DIFF_COLOURS, choose_pager, show_in_pager
 from remit.core.acts import Act
 from remit.core.decision import EXTENTS, Extent, Grant
 from remit.core.untrusted_input import sanitise_full_line, sanitise_line
-from remit.gate.approval_answers import (
+from remit.gate.gate import Gate
+from remit.gate.intents.refusals import IntentError, validate_scope
+from remit.gate.people.answer import (
     MAX_EQUAL_QUESTIONS,
     QuestionClosed,
     choose_typed_word,
@@ -32,11 +34,9 @@ from remit.gate.approval_answers import (
     record_reply,
     revoke_grant,
 )
-from remit.gate.approval_requests import GRANT_WRITE_ERRORS
-from remit.gate.gate import Gate
-from remit.gate.intents.refusals import IntentError, validate_scope
+from remit.gate.people.grants import GRANT_WRITE_ERRORS
+from remit.gate.people.questions import LATE_ANSWER_S, ApprovalReply, ListedQuestion, Question, ShownProposal
 from remit.gate.state.database import StateError
-from remit.gate.state.questions import LATE_ANSWER_S, ApprovalReply, ListedQuestion, Question, ShownProposal
 from remit.policy.grants import GrantRuleError, make_rule
 
 MAX_DIFF_LINES = 40  # on a card in the terminal

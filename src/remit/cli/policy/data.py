@@ -8,8 +8,7 @@ from remit.cli.output import Failure, command_options, emit, governed_gate, say
 from remit.cli.person_only import require_terminal
 from remit.core.acts import Act
 from remit.core.untrusted_input import sanitise_line
-from remit.gate.runtime_data.data_files import list_databases
-from remit.gate.runtime_data.proposals import find_proposals, format_patterns, name_data
+from remit.gate.facts.runtime_data import find_proposals, format_patterns, list_databases, name_data
 from remit.workspace.place.config import ConfigError
 
 

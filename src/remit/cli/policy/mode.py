@@ -15,8 +15,9 @@ from remit.core.decision import Mode
 from remit.core.intent import Intent
 from remit.core.scope.path_patterns import Scope
 from remit.core.untrusted_input import sanitise_line
-from remit.gate.agent_permissions import describe_rules
-from remit.gate.governing import Rules, set_mode
+from remit.gate.containment.agent_permissions import describe_rules
+from remit.gate.governing.rules import Rules
+from remit.gate.governing.settings import set_mode
 from remit.provenance.stats.mode_suggestion import RefusableCalls, find_refusable_calls
 from remit.wiring.agents import find_user_place
 from remit.wiring.doctor_checks import describe_containment_warning

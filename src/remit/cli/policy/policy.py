@@ -35,7 +35,7 @@ from remit.core.record import KEY
 from remit.core.untrusted_input import sanitise_line
 from remit.gate.context import WorkspaceContext
 from remit.gate.gather import gather_facts
-from remit.gate.governing import VERSIONS_FOLDER, copies_folder
+from remit.gate.governing.rules import VERSIONS_FOLDER, copies_folder
 from remit.gate.policy_query import AGENTS, PolicyQuery, judge_query
 from remit.policy.fixtures import (
     FIXTURE_ROOT,

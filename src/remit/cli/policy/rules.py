@@ -8,8 +8,8 @@ from remit.cli.output import command_options, emit, governed_gate
 from remit.cli.person_only import require_person
 from remit.core.acts import Act
 from remit.core.untrusted_input import sanitise_full_line
-from remit.gate.accepted_rules.review import accept_found_rules
 from remit.gate.gate import Gate
+from remit.gate.people.trust import accept_found_rules
 
 NO_CHANGES = "git brought no looser rules: the files' rules are in force"
 

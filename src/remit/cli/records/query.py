@@ -18,7 +18,7 @@ from remit.cli.output import Failure, open_index, path_in_workspace, say
 from remit.core.record import KEY, EventName, match_ids
 from remit.core.untrusted_input import as_object, sanitise_line
 from remit.gate.context import WorkspaceContext
-from remit.gate.log_sharing.check_logs import count_proved_records
+from remit.gate.records.check_logs import count_proved_records
 from remit.gate.records.tree_heads import trusted_keys
 from remit.ledger.foreign_logs import merge_documents, read_foreign_records
 from remit.ledger.index.index import Filters, Index, filter_documents

@@ -18,7 +18,7 @@ from remit.cli.view import GAP, Meaning, TextTable, ViewPart, heading, join_text
 from remit.core.formats.record_summary import EXTENT_NAMES, OPERATION_SIGNS, list_paths
 from remit.core.untrusted_input import sanitise_line
 from remit.gate.gate import Gate
-from remit.gate.snapshots.recovery import list_session_changes
+from remit.gate.undo.recovery import list_session_changes
 from remit.ledger.file_changes import SessionChange
 from remit.provenance.blame.blamed_line import body_of
 from remit.provenance.why.conversation_store import AgentSession

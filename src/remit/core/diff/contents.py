@@ -111,6 +111,17 @@ Span: TypeAlias = tuple[int, int]
 """First and last line, inclusive, from 1."""
 
 
+class Difference(Struct, frozen=True):
+    """The hunks of one changed file; `from_tool` if the tool's own answer named the lines."""
+
+    hunks: tuple[Hunk, ...]
+    from_tool: bool = False
+
+    @property
+    def added_spans(self) -> tuple[Span, ...]:
+        return tuple((h.new, h.new + h.new_lines - 1) for h in self.hunks if h.new_lines)
+
+
 def make_spans(numbers: Iterable[int]) -> tuple[Span, ...]:
     runs = groupby(enumerate(sorted(set(numbers))), key=lambda pair: pair[1] - pair[0])
     spans = [[number for _, number in run] for _, run in runs]

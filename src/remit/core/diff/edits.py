@@ -97,6 +97,16 @@ def apply_edit(edit: Edit, path: str, read_content: ContentReader) -> Mapping[st
                 raise UnclearEdit(str(error)) from error
 
 
+def predict_contents(edit: Edit | None, paths: Sequence[str], read_content: ContentReader) -> dict[str, bytes | None]:
+    """Return the contents that an edit makes, by path as its call spells it; none if its arguments do not tell."""
+    if edit is None:
+        return {}
+    try:
+        return dict(apply_edit(edit, paths[0] if paths else "", read_content))
+    except UnclearEdit:
+        return {}
+
+
 def encode_text(text: str) -> bytes:
     """Encode text as tools write it; a lone surrogate, which no file can hold, becomes a question mark."""
     return text.encode("utf-8", "replace")

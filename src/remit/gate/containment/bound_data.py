@@ -24,12 +24,11 @@ from remit.core.shell_commands import UnreadableShell
 from remit.core.untrusted_input import quote_path, sanitise_line
 from remit.gate.containment.contained_command import ContainedCommand, find_write_objections
 from remit.gate.context import WorkspaceContext, join_lines
+from remit.gate.facts.runtime_data import CLUSTER_FILE, is_no_link, list_databases, looks_like_data
 from remit.gate.records.call_records import call_body
 from remit.gate.records.recorder import find_recorded_events
-from remit.gate.runtime_data.data_files import CLUSTER_FILE, is_no_link, list_databases
-from remit.gate.runtime_data.proposals import looks_like_data
-from remit.gate.snapshots.take import DAY_S, occasion_of_call
-from remit.gate.undo.undo import MAX_NAMED, MAX_RECORDED
+from remit.gate.undo.snapshots import DAY_S, occasion_of_call
+from remit.gate.undo.violations import MAX_NAMED, MAX_RECORDED
 from remit.policy.checks.scope import NO_FILE
 from remit.policy.commands.dangers import find_program_calls
 from remit.workspace.git.repository import find_tracked

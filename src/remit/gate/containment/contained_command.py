@@ -13,12 +13,11 @@ from remit.core.machine_paths import TEMPORARY_FOLDERS
 from remit.core.scope.path_patterns import InvalidPath, Scope
 from remit.gate.containment.messages import make_finding
 from remit.gate.context import WorkspaceContext
+from remit.gate.facts.scope_exempt_files import find_ignored_files
+from remit.gate.facts.secret_targets import find_secrets
 from remit.gate.gather import gather_facts, mark_ignored, mark_leases
-from remit.gate.scope_exempt_files import find_ignored_files
-from remit.gate.secret_targets import find_secrets
 from remit.gate.state.tickets import Ticket, running_launchers
-from remit.gate.trust import trusted_patterns
-from remit.gate.undo.find_violations import as_file_tool, constraint_finding, find_move_sources
+from remit.gate.undo.violations import as_file_tool, constraint_finding, find_move_sources
 from remit.policy.decide import decide, hold_irreversible, split_waived
 from remit.workspace.git.repository import find_tracked
 from remit.workspace.observe.observation import Change, try_observe_file
@@ -115,7 +114,7 @@ def find_broken_constraints(
     if facts.active is None or not facts.active.rules or facts.mode != "enforce":
         return {}
     # Loaded only for intents with constraints: the module opens the ledger's index.
-    from remit.gate.evidence import constraint_facts
+    from remit.gate.facts import constraint_facts
 
     changes = [
         Change(c.path, try_observe_file(root / c.path), try_observe_file(upper / c.path) if c.kind == "file" else None)
@@ -136,7 +135,8 @@ def find_generated_files(command: ContainedCommand, paths: Collection[str], fold
     """
     context, workspace = command.context, command.context.workspace
     found = find_ignored_files(workspace, context.state, paths, folders)
-    scope = Scope(trusted_patterns(context.rules, context.recorder))
+    settings = context.rules.config.containment
+    scope = Scope(settings.generated if context.are_trusted(settings.generated_items) else ())
     matching = [path for path in (*paths, *folders) if path not in found and scope.matches(path)]
     tracked = find_tracked(workspace, matching) if matching else set[str]()
     return found | {path: path.partition("/")[0] for path in matching if path not in tracked}

@@ -18,12 +18,7 @@ from remit.core.decision import Finding
 from remit.core.python_runtime import LazyProperty
 from remit.core.shell_commands import UnreadableShell
 from remit.gate.containment.contained_command import ContainedCommand, find_write_objections
-from remit.gate.containment.messages import (
-    foreign_content,
-    git_part_dropped,
-    path_finding,
-    refused_settings,
-)
+from remit.gate.containment.messages import foreign_content, git_part_dropped, path_finding, refused_settings
 from remit.gate.state.staged_entries import StagedEntries, entry_value, load_staged
 from remit.gate.state.workspace_state import was_made_by
 from remit.policy.commands import analyse

@@ -32,12 +32,7 @@ from remit.gate.state.tickets import Ticket, Tickets
 from remit.workspace.place.assignment_file import read_assignment
 from remit.workspace.safe_files import write_atomically
 from remit.workspace.sandbox.attempt_places import put_into_command_jail
-from remit.workspace.sandbox.containment import (
-    CommandEnd,
-    Limits,
-    kind_for_workspace,
-    run_without_bubblewrap,
-)
+from remit.workspace.sandbox.containment import CommandEnd, Limits, kind_for_workspace, run_without_bubblewrap
 from remit.workspace.sandbox.git_folder_checks import check_objects
 from remit.workspace.sandbox.staging import END_FILE, lend_caches, measure_bytes, remove_tree
 

@@ -24,9 +24,9 @@ from remit.core.machine_paths import CLIENT_PATH
 from remit.core.shell_commands import Permission
 from remit.core.untrusted_input import sanitise_line
 from remit.gate.context import Answer, WorkspaceContext
-from remit.gate.effects.unexplained_changes import ChangesBetweenCalls, add_session_with_commands
+from remit.gate.effects.other_writers import ChangesBetweenCalls, add_session_with_commands
 from remit.gate.gather import gather_facts, scope_at_decision
-from remit.gate.governing import Rules
+from remit.gate.governing.rules import Rules
 from remit.gate.records.call_records import record_denial
 from remit.gate.state.database import StateError
 from remit.gate.state.tickets import Tickets
@@ -172,7 +172,7 @@ class CommandRewriter:
             return ContainmentPlan(refuse_uncontainable(decision, why)) if is_needed else as_written
 
         # 3 The person's own rules decide about the command as written. Their readers are loaded only here.
-        from remit.gate.agent_permissions import evaluate_permission
+        from remit.gate.containment.agent_permissions import evaluate_permission
 
         permission = evaluate_permission(call, line, self.context.workspace.root, self.context.environment)
         if not is_needed and is_decided_otherwise(call, permission):

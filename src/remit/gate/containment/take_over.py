@@ -61,21 +61,21 @@ from remit.gate.containment.messages import (
 )
 from remit.gate.context import Attempts, WorkspaceContext, contents_to_keep, join_lines
 from remit.gate.effects.changes import CompletedCall, Effects, make_call_records, update_state
-from remit.gate.effects.other_writers import ConcurrentCalls
-from remit.gate.effects.unexplained_changes import ChangesBetweenCalls, temporary_token
-from remit.gate.evidence.existing_lines import MAX_CONTENT_BYTES, ExistingText, read_existing_text
-from remit.gate.pending_messages import PendingMessages
-from remit.gate.records.call_records import generated_record, record_denial
-from remit.gate.records.recorder import find_recorded_events
-from remit.gate.runtime_data.data_files import find_data, is_plain_data
-from remit.gate.scope_exempt_files import (
+from remit.gate.effects.existing_lines import MAX_CONTENT_BYTES, ExistingText, read_existing_text
+from remit.gate.effects.other_writers import ChangesBetweenCalls, ConcurrentCalls
+from remit.gate.effects.unfinished_calls import temporary_token
+from remit.gate.facts.runtime_data import find_data, is_plain_data
+from remit.gate.facts.scope_exempt_files import (
     MAX_LISTING_BYTES,
     GeneratedChange,
     format_listing,
+    generated_record,
     is_exempt_from_scope,
     record_left_files,
 )
-from remit.gate.snapshots.take import SnapshotTaker
+from remit.gate.people.messages import PendingMessages
+from remit.gate.records.call_records import record_denial
+from remit.gate.records.recorder import find_recorded_events
 from remit.gate.state.staged_entries import note_staged
 from remit.gate.state.tickets import has_uncontained_call
 from remit.gate.state.workspace_state import (
@@ -86,6 +86,7 @@ from remit.gate.state.workspace_state import (
     put_maker,
     read_baseline,
 )
+from remit.gate.undo.snapshots import SnapshotTaker
 from remit.policy.commands import analyse
 from remit.policy.commands.dangers import find_program_calls
 from remit.workspace.git.command import Git, GitError, list_settings

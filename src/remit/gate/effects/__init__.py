@@ -1,1 +1,1 @@
-"""Effects."""
+"""Effects of a call: what it changed, and which of the lines are its own."""

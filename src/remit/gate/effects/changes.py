@@ -8,31 +8,23 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from remit.core.call import Outcome, ToolCall
-from remit.core.diff.contents import Span, merge_spans
-from remit.core.diff.edits import WholeFile
+from remit.core.diff.contents import Difference, Span, merge_spans
+from remit.core.diff.edits import WholeFile, predict_contents
 from remit.core.record import Record, Vcs
 from remit.core.scope.path_patterns import InvalidPath, Scope
 from remit.core.untrusted_input import sanitise_line
 from remit.gate.context import Attempts, WorkspaceContext, contents_of_changes
 from remit.gate.effects.other_writers import ConcurrentCalls, find_solely_written, is_in_paths
-from remit.gate.evidence.own_lines import (
-    Difference,
+from remit.gate.effects.own_lines import (
     find_conflict_lines,
     find_differences,
     find_stated_difference,
     find_unproved_lines,
     find_unproved_tool_lines,
-    predict_contents,
     whole_file,
 )
 from remit.gate.gather import resolve_targets
-from remit.gate.records.call_records import (
-    ChangeEvidence,
-    edit_record,
-    git_record,
-    mutation_record,
-    result_record,
-)
+from remit.gate.records.call_records import ChangeEvidence, edit_record, git_record, mutation_record, result_record
 from remit.gate.state.workspace_state import (
     PendingCall,
     SessionState,
@@ -41,7 +33,6 @@ from remit.gate.state.workspace_state import (
     find_known_versions,
     mark_recorded,
 )
-from remit.gate.undo.governing_files import is_bookkeeping
 from remit.policy.commands import analyse
 from remit.policy.decide import classify
 from remit.workspace.agents.transcripts import find_last_model
@@ -52,6 +43,7 @@ from remit.workspace.observe.observation import (
     content_identity,
     find_changes,
     find_git_arrivals,
+    is_governing_path,
     list_fetched_tips,
     observe_paths,
     read_at_commit,
@@ -60,7 +52,7 @@ from remit.workspace.place.workspace import ORCHESTRATION_FOLDER, Workspace
 from remit.workspace.safe_files import ObservedFile
 
 if TYPE_CHECKING:
-    from remit.gate.evidence.existing_lines import ExistingText
+    from remit.gate.effects.existing_lines import ExistingText
 
 MAX_REMARKS = 20
 """Remarks on an observation that one record holds."""
@@ -144,7 +136,11 @@ def observe_effects(context: WorkspaceContext, call: ToolCall, pending: PendingC
     # 3. Remit's own bookkeeping is no effect of the call.
     if call.remit_tool is not None:
         found = tuple(change for change in found if not change.path.startswith(f"{ORCHESTRATION_FOLDER}/"))
-    found = tuple(change for change in found if not is_bookkeeping(change))
+    if any(is_governing_path(change.path) for change in found):
+        # Imported here: few calls change what governs.
+        from remit.gate.undo.governing_files import is_bookkeeping
+
+        found = tuple(change for change in found if not is_bookkeeping(change))
 
     # 4. Whose the changes are: git's, another session's, or the call's. Where the command's text says that it writes
     # only other files, the origin of a change is unclear.
@@ -194,7 +190,7 @@ def find_redirected_changes(
     before = read_at_commit(workspace, head, committed) if head else dict.fromkeys(committed)
     before |= {path: context.load_version(version) for path, version in known.items()}
     content_of = {raw: seen.content for path, raw in paths.items() if (seen := before[path]) is not None}
-    expected = predict_contents(call, content_of.get)
+    expected = predict_contents(call.edit, call.paths, content_of.get)
     return tuple(
         c if c.after and c.after.content == expected.get(paths[c.path]) else mark_unclear(c, call)
         for c in find_changes(workspace, Observation(None, before), observe_paths(workspace, paths))
@@ -308,7 +304,7 @@ def find_unproved(
         unproved = find_unproved_tool_lines(call, outcome, pending, changes, differences, *places)
     elif done.existing is not None:
         # Imported here: only a contained command that changed something needs the module.
-        from remit.gate.evidence.existing_lines import find_existing_lines
+        from remit.gate.effects.existing_lines import find_existing_lines
 
         places = (done.existing, context.workspace, call.session.session_id)
         unproved = find_existing_lines(changes, differences, *places, only_layout=is_proved_layout(done))
@@ -347,8 +343,9 @@ def update_state(done: CompletedCall, changes: Sequence[Change], *, recorded: bo
             state.delete_call(done.row)
         elif done.row is not None and pending is not None:
             state.replace_pending_call(done.row, replace(pending, has_failed=True))
-        mark_recorded(state, changes)
-        ConcurrentCalls(state, now).record_changes(call.session, changes)
+        if changes:
+            mark_recorded(state, changes)
+            ConcurrentCalls(state, now).record_changes(call.session, changes)
         Setbacks(state, now).count_outcome(call, outcome, classify(call))
         # The content that a command left was not seen: a person may have written there at the same time.
         if recorded and not call.whole_workspace and (outcome.ok or call.effect != "read"):

@@ -154,7 +154,7 @@ def is_replayable_change(change: Change) -> bool:
 def find_inputs(root: Path, command: str, folders: Iterable[Path], changed: set[str]) -> dict[str, bytes] | None:
     """Return the files named and not changed by the command; None if it names a file outside the workspace."""
     # Imported here: only a call that leaves a replay needs the readers of archives in this module.
-    from remit.gate.evidence.named_files import named_places
+    from remit.gate.effects.named_files import named_places
 
     found: dict[str, bytes] = {}
     for place in dict.fromkeys(place for folder in folders for place in named_places(command, folder)):
@@ -263,7 +263,7 @@ def is_same_content(scratch: Path, file: ReplayedFile) -> bool:
 def read_input_lines(context: WorkspaceContext, replay: Replay, scratch: Path) -> Iterator[bytes]:
     """Yield the stripped lines of the files that the command read, but for the session's own."""
     from remit.core.diff.contents import sha256
-    from remit.gate.evidence.own_lines import is_own_content
+    from remit.gate.effects.own_lines import is_own_content
 
     for path in replay.inputs:
         content = (scratch / path).read_bytes()
@@ -275,8 +275,8 @@ def record_proof(
     context: WorkspaceContext, replay: Replay, proved: Sequence[ReplayedFile], input_lines: frozenset[bytes]
 ) -> None:
     """Record the command of a call as the only writer of the files' contents. Raises RECORDING_ERRORS."""
-    from remit.gate.evidence.existing_lines import ExistingText, find_existing_lines
-    from remit.gate.evidence.own_lines import find_conflict_lines, find_differences
+    from remit.gate.effects.existing_lines import ExistingText, find_existing_lines
+    from remit.gate.effects.own_lines import find_conflict_lines, find_differences
     from remit.gate.records.call_records import mutated_file
     from remit.policy.commands import analyse
 

@@ -17,7 +17,7 @@ from remit.core.intents.context_block import remove_invisible
 from remit.core.python_runtime import prepare_type
 from remit.core.untrusted_input import sanitise_line
 from remit.gate.context import WorkspaceContext
-from remit.gate.governing import Rules
+from remit.gate.governing.rules import Rules
 from remit.gate.intents.refusals import ASSIGNED, BOUND, HELD, selectable_intent_ids
 from remit.gate.machine import HOOK_PID
 from remit.gate.state.workspace_state import State

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from remit.core.intent import INTENT_ID, INTENTS_FOLDER, LIST_FILE, is_intent_id, split_id
 from remit.gate.context import WorkspaceContext
-from remit.gate.governing import life_path, read_life
+from remit.gate.governing.lives import life_path, read_life
 from remit.ledger.log_files import LedgerError
 from remit.workspace.git.command import Git, GitError
 from remit.workspace.place.workspace import ORCHESTRATION_FOLDER

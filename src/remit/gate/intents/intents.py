@@ -31,23 +31,18 @@ from remit.core.record import KEY, Body, EventName, Record, format_utc
 from remit.core.redaction import redact
 from remit.core.untrusted_input import sanitise_line
 from remit.gate.context import WorkspaceContext
-from remit.gate.governing import (
-    PENDING,
-    Rules,
-    accept_change,
-    load_rules,
-    pending_folder,
-    put_life_record,
-    put_pending,
-    read_life,
-)
+from remit.gate.governing.lives import PENDING, pending_folder, put_life_record, put_pending, read_life
+from remit.gate.governing.rules import Rules, accept_change, load_rules
+from remit.gate.hooks.verify_commands import describe_completion_breaches, run_trusted_criteria, split_by_trust
 from remit.gate.intents.bindings import IntentBinding
 from remit.gate.intents.lessons import find_relevant_lessons
 from remit.gate.intents.refusals import (
     ASSIGNED,
     IntentError,
     IntentRefused,
+    SwitchRefused,
     dependency_warnings,
+    find_refused_path,
     is_held,
     make_refusal,
     refuse_leaving,
@@ -56,9 +51,7 @@ from remit.gate.intents.refusals import (
     selectable_intent_ids,
     validate_scope,
 )
-from remit.gate.intents.switches import SwitchRefused, find_refused_path
 from remit.gate.state.workspace_state import SessionState
-from remit.gate.team_hooks.verify_commands import describe_completion_breaches, run_trusted_criteria, split_by_trust
 from remit.ledger.log_files import LedgerError
 from remit.workspace.git.command import GitError
 from remit.workspace.git.repository import current_branch, head_commit
@@ -370,7 +363,7 @@ class Intents:
         here = [other for other in intents if rules.describe_life(other).origin != "elsewhere"]
         warnings = [*dependency_warnings(intent, here), *scope_warnings(intent, expected, intents)]
         if source == "selected":
-            from remit.gate.intents.dead_scopes import warn_about_dead_scope  # few calls select
+            from remit.gate.intents.owned_files import warn_about_dead_scope  # few calls select
 
             warnings += warn_about_dead_scope(self.workspace, intent)
         if intent.status == "DRAFT":

@@ -19,7 +19,7 @@ from remit.core.redaction import redact
 from remit.core.scope.path_patterns import Scope
 from remit.core.untrusted_input import sanitise_line
 from remit.gate.context import WorkspaceContext
-from remit.gate.governing import COPIES_FOLDER, load_rules, source_folder
+from remit.gate.governing.rules import COPIES_FOLDER, load_rules, source_folder
 from remit.ledger.log_files import hold_lock
 from remit.workspace.agents.marked_blocks import (
     MAX_BRAIN_BYTES,

@@ -22,7 +22,8 @@ from remit.core.intent import (
 from remit.core.intents.life import LifeRecord
 from remit.core.intents.validation import parse_time
 from remit.gate.context import WorkspaceContext
-from remit.gate.governing import load_rules, read_life
+from remit.gate.governing.lives import read_life
+from remit.gate.governing.rules import load_rules
 from remit.gate.intents.intents import Intents
 from remit.gate.intents.refusals import IntentError
 from remit.workspace.git.command import Git, GitError

@@ -17,10 +17,10 @@ from remit.core.record import format_utc
 from remit.core.scope.path_patterns import Scope
 from remit.core.untrusted_input import quote_path, sanitise_line
 from remit.gate.context import WorkspaceContext
+from remit.gate.hooks.verify_commands import split_by_trust
 from remit.gate.intents.intents import IntentCompletion, Intents
 from remit.gate.intents.owned_files import list_present_files, match_files
 from remit.gate.intents.refusals import IntentError, describe_pattern_fault
-from remit.gate.team_hooks.verify_commands import split_by_trust
 from remit.workspace.git.command import GitError
 from remit.workspace.place.config import Trust, read_trust, write_trust
 from remit.workspace.place.workspace import Workspace

@@ -10,18 +10,15 @@ from msgspec import Struct
 
 from remit.core.call import SessionKey
 from remit.core.config import make_verify_item
-from remit.core.intent import MAX_VALUE_CHARS, Intent
-from remit.core.plurals import count_things
+from remit.core.intent import Intent
 from remit.core.scope.file_roles import MAX_COMMIT_FILES, find_mirror, select_mirrored_files
 from remit.core.scope.path_patterns import Scope
-from remit.core.untrusted_input import sanitise_line
 from remit.gate.context import WorkspaceContext
 from remit.gate.intents.intents import Intents, SelectedIntent
 from remit.gate.intents.owned_files import list_present_files, match_files
 from remit.gate.intents.person_edits import MAX_SAMPLE, trust_commands
 from remit.gate.intents.refusals import IntentRefused, selectable_intent_ids
-from remit.gate.state.questions import Question, ShownProposal
-from remit.gate.trust import trusted_digests
+from remit.gate.people.questions import Question, ShownProposal
 from remit.workspace.git.command import GitError
 from remit.workspace.git.repository import list_commit_paths
 from remit.workspace.place.workspace import ORCHESTRATION_FOLDER
@@ -60,7 +57,7 @@ def show_proposal(
         commits = list_commit_paths(context.workspace, LOOKED_COMMITS)
     scope = wanted.owned_scope
     owned = match_files(scope, files)
-    digests = trusted_digests(context.recorder)
+    digests = context.trusted_digests()
     commands = dict.fromkeys(c.verify for c in wanted.acceptance_criteria if c.verify)
     folders = widen_to_folders(scope)
     outside = [path for path in expected if not Scope(scope).matches(path)]
@@ -146,26 +143,6 @@ def describe_overlap(context: WorkspaceContext, wanted: Intent, owned: Sequence[
             status = "in progress" if other.status == "IN_PROGRESS" else "open"
             found.append(f'{shared[0]}{more} is also {other.id} "{other.title}", {status}')
     return found[:MAX_SAMPLE]
-
-
-def describe_proposal(shown: ShownProposal) -> list[str]:
-    """Return the lines of a card, the agent's words cleaned."""
-    line = sanitise_line
-    counted = f"{count_things(shown.files, 'file')} of {shown.total:,} now" if shown.total else "files not counted"
-    lines = [f'your request: "{line(shown.request, 200)}"'] if shown.request else []
-    lines.append(f"{line(shown.name, 200)}     may change ({counted}):")
-    lines += [f"  {line(pattern, 200)}{' (new)' if pattern in shown.new else ''}" for pattern in shown.scope]
-    lines += [f"often changes along: {', '.join(line(path, 120) for path in shown.hints)}"] if shown.hints else []
-    for command in shown.commands:
-        note = "  (new here: a yes also lets it run)" if command in shown.untrusted else ""
-        lines.append(f"done when  {line(command, MAX_VALUE_CHARS)}{note}")
-    lines += [f"done when  {line(text, 200)}" for text in shown.criteria]
-    lines += [f"keeping to  {line(text, 200)}" for text in shown.constraints]
-    lines += [f"! {line(remark, 300)}" for remark in shown.remarks]
-    if shown.is_wide:
-        share = f"{100 * shown.files // shown.total} % of the files" if shown.total else "the whole repository"
-        lines.append(f"! this is wide: {share}. Edit it, or type the word")
-    return lines
 
 
 # What a yes makes

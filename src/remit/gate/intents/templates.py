@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 
 from remit.core.intent import Constraint, Criterion, Intent
-from remit.gate.governing import source_folder
+from remit.gate.governing.rules import source_folder
 from remit.gate.intents.refusals import IntentError
 from remit.workspace.intents_file.parse import parse_template
 from remit.workspace.place.workspace import Workspace

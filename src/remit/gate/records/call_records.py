@@ -1,7 +1,6 @@
 """Records of a call: decision, changes and result, with their parts in the shapes that the ledger holds."""
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
@@ -10,7 +9,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from remit.core.call import Outcome, ToolCall
 from remit.core.decision import Decision, Facts, Violation
-from remit.core.diff.contents import Span, hash_git_blob, hash_line_ranges, sha256, subtract_spans
+from remit.core.diff.contents import Difference, Span, hash_line_ranges, subtract_spans
 from remit.core.intent import Intent
 from remit.core.record import (
     Body,
@@ -32,17 +31,12 @@ from remit.core.redaction import redact
 from remit.core.scope.file_roles import has_known_language
 from remit.core.scope.path_patterns import Scope
 from remit.core.untrusted_input import escape_surrogates, quote_path, sanitise_line
-from remit.gate.evidence.own_lines import Difference
-from remit.gate.governing import Rules
+from remit.gate.governing.rules import Rules
 from remit.gate.records.recorder import Recorder
-from remit.gate.scope_exempt_files import MAX_LISTING_BYTES, GeneratedChange
 from remit.gate.state.workspace_state import PendingCall
 from remit.policy.violations import leading_violation
 from remit.workspace.observe.observation import Change
 from remit.workspace.safe_files import ObservedFile
-
-MAX_FOLDERS = 50
-"""Folders of generated files that one record counts by name."""
 
 MAX_HUNKS = 500
 """Hunks of one file that a record holds; more are found again by comparing the contents."""
@@ -379,24 +373,6 @@ def result_record(
 
 def restore_record(recorder: Recorder, call: ToolCall, intent_id: str | None, detail: dict[str, object]) -> Record:
     return recorder.make_record(call_body("restore", call, intent_id, detail=detail))
-
-
-def generated_record(
-    recorder: Recorder, call: ToolCall, intent_id: str | None, changes: Sequence[GeneratedChange], listing: bytes
-) -> Record:
-    """Return the record of generated files: counts, and the digest of `listing`."""
-    folders = Counter(change.top for change in changes)
-    largest = sorted(folders.items(), key=lambda item: (-item[1], item[0]))[:MAX_FOLDERS]
-    counts: dict[str, object] = {
-        "files": len(changes),
-        "deleted": sum(change.sha256 is None for change in changes),
-        "bytes": sum(change.bytes for change in changes),
-        "digest": f"sha256:{sha256(listing)}",
-        "folders": {quote_path(folder): count for folder, count in largest},
-    }
-    counts |= {"folders_count": len(folders)} if len(folders) > len(largest) else {}
-    counts |= {"listing": hash_git_blob(listing)} if len(listing) <= MAX_LISTING_BYTES else {}
-    return recorder.make_record(call_body("generated", call, intent_id, detail={"generated": counts}), call.agent)
 
 
 def intent_at_decision(pending: PendingCall | None) -> Intent | None:

@@ -23,11 +23,11 @@ from remit.core.machine_paths import STATE_FOLDER
 from remit.core.python_runtime import LazyProperty, prepare_type
 from remit.core.record import Body, MutatedFile, Record, Tool, TracedFile, Vcs, derive_part_id, format_utc, make_uuid7
 from remit.core.redaction import compile_team_pattern, redact_struct, redact_value
-from remit.gate.governing import Rules, load_rules
+from remit.gate.governing.rules import Rules, load_rules
 from remit.gate.machine import DOOR_EVIDENCE, Environment
-from remit.gate.records.tree_heads import sign_after_append
 from remit.ledger.log import AppendedRecord, MachineLog, Spool
 from remit.ledger.log_files import DECODE_ERRORS, LedgerError, RecordLine
+from remit.ledger.tree_heads import HEAD_INTERVAL_RECORDS, read_frontier
 from remit.workspace.git.command import GitError
 from remit.workspace.git.repository import head_commit, machine_id, repository_id
 from remit.workspace.place.workspace import Workspace, is_folder
@@ -45,6 +45,9 @@ MAX_CHARS = 2048
 
 MAX_UNPROVED = 200
 
+FINISHED_EVENTS = frozenset({"mutation", "tool_result"})
+"""Events that are recorded when no decision waits."""
+
 TAIL_BYTES = 16 * 1024
 RESUMED_TAIL_BYTES = 1024 * 1024
 """Bytes at the end of the log in which a repeated step looks for its records: of a hook, which is answered again at
@@ -60,20 +63,15 @@ class Recorder:
         self.environment = environment
         self.rules: Rules | None = None
         """Rules as they were asked for last: they name intents, and secrets of the team."""
-        """The team's own patterns of secrets, from the rules that were read last."""
 
     @LazyProperty
     def machine(self) -> str:
         """The machine's name. Raises OSError."""
         return machine_id(self.environment.home)
 
-    @property
+    @LazyProperty
     def repository(self) -> str:
         """The repository's name. Raises OSError, GitError."""
-        return self._repository
-
-    @LazyProperty
-    def _repository(self) -> str:
         return repository_id(self.workspace)
 
     @property
@@ -163,8 +161,27 @@ class Recorder:
             return str(error)
         with suppress(OSError, LedgerError, GitError):
             if appended:
-                sign_after_append(self, records, appended[-1].seq)
+                self.sign_if_due(records, appended[-1].seq)
         return None
+
+    def sign_if_due(self, records: Sequence[Record], newest_seq: int) -> None:
+        """Make a tree head if one is due after an append, and at the end of a session also a commit's note.
+
+        Raises OSError, LedgerError, GitError; the records themselves are safe.
+        """
+        events = {record.body.event for record in records}
+        has_ended = "session_end" in events
+        if not has_ended and events.isdisjoint(FINISHED_EVENTS):
+            return
+        known = read_frontier(self.log.folder)
+        if has_ended or newest_seq + 1 - (known.size if known else 0) >= HEAD_INTERVAL_RECORDS:
+            # Imported here: one call in a thousand makes a head.
+            from remit.gate.records.tree_heads import make_head, sign_ended_session
+
+            if has_ended:
+                sign_ended_session(self, known)
+            else:
+                make_head(self)
 
     def spool_records(self, records: Sequence[Record]) -> None:
         """Put records into the spool without a try at the log, which just did not take a record. Raises OSError."""

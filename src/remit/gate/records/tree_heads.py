@@ -5,7 +5,7 @@ report holds each head, wherever it is found, against the log.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol
@@ -23,15 +23,15 @@ from remit.core.tree_head import (
     parse_signed_head,
     sign_head,
 )
-from remit.gate.governing import load_rules
+from remit.gate.governing.rules import load_rules
 from remit.gate.machine import Environment
 from remit.ledger.log import MachineLog
 from remit.ledger.log_files import LedgerError, decode_detail
 from remit.ledger.reader import measure_log_bytes, read_lines
 from remit.ledger.tree_heads import (
-    HEAD_INTERVAL_RECORDS,
     MAX_WHOLE_BYTES,
     FoundHead,
+    Frontier,
     HeadsReport,
     build_altered_detail,
     check_heads,
@@ -53,9 +53,6 @@ HEAD_SEPARATOR = "---\n"
 """Separator of the heads of several machines in one commit's note."""
 
 IDENTITY = ("-c", "user.name=Remit", "-c", "user.email=remit@localhost")
-
-FINISHED_EVENTS = frozenset({"mutation", "tool_result"})
-"""Events that are recorded when no decision waits."""
 
 
 class LogWriter(Protocol):
@@ -130,22 +127,11 @@ def make_head(recorder: LogWriter, *, whole: bool = False) -> FoundHead | None:
     return FoundHead(note, f"heads, {now.size} records")
 
 
-def sign_after_append(recorder: LogWriter, records: Sequence[Record], newest_seq: int) -> None:
-    """Make a tree head if one is due after an append, and at the end of a session also a commit's note.
-
-    Raises OSError, LedgerError, GitError; the records themselves are safe.
-    """
-    events = {record.body.event for record in records}
-    ended = "session_end" in events
-    if not ended and events.isdisjoint(FINISHED_EVENTS):
-        return
-    known = read_frontier(recorder.log.folder)
-    if ended:
-        made = make_head(recorder)
-        if made is not None and head_commit(recorder.workspace) != (known.commit if known else None):
-            write_head_note(recorder, "HEAD", made.note, shown=load_rules(recorder.workspace).config.share.notes)
-    elif newest_seq + 1 - (known.size if known else 0) >= HEAD_INTERVAL_RECORDS:
-        make_head(recorder)
+def sign_ended_session(recorder: LogWriter, known: Frontier | None) -> None:
+    """Make a tree head, and a note of the commit that no head covers yet. Raises OSError, LedgerError, GitError."""
+    made = make_head(recorder)
+    if made is not None and head_commit(recorder.workspace) != (known.commit if known else None):
+        write_head_note(recorder, "HEAD", made.note, shown=load_rules(recorder.workspace).config.share.notes)
 
 
 def newest_head(folder: Path) -> str | None:

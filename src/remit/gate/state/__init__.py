@@ -1,1 +1,1 @@
-"""State."""
+"""State of a workspace between calls."""

@@ -1,1 +1,1 @@
-"""Undo."""
+"""Undo: snapshots, what a call must not have changed, and the ways back."""

@@ -15,13 +15,7 @@ from remit.core.shell_commands import UnreadableShell
 from remit.core.untrusted_input import quote_path, sanitise_line
 from remit.gate.context import WorkspaceContext
 from remit.gate.records.call_records import restore_record
-from remit.gate.state.staged_entries import (
-    StagedEntries,
-    StagedEntry,
-    list_staged_changes,
-    load_staged,
-    note_staged,
-)
+from remit.gate.state.staged_entries import StagedEntries, StagedEntry, list_staged_changes, load_staged, note_staged
 from remit.gate.state.workspace_state import PendingCall, State, put_maker, was_made_by
 from remit.policy.commands.dangers import find_program_calls
 from remit.workspace.git.command import Git

@@ -101,7 +101,7 @@ def restore_file(root: Path, path: str, before: ObservedFile | None) -> None:
         write_below(root, root / path, before.content)
 
 
-def revert_notice(paths: tuple[str, ...]) -> str:
+def describe_revert(paths: tuple[str, ...]) -> str:
     if not paths:
         return ""
     return (

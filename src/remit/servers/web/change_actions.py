@@ -7,8 +7,8 @@ from msgspec import Struct
 
 from remit.core.call import SessionKey
 from remit.core.untrusted_input import quote_path
-from remit.gate.reviews import ReviewComment, ReviewRefused, mark_reviewed, revert_change, send_comments
-from remit.gate.snapshots.restore import CannotUndo
+from remit.gate.people.reviews import ReviewComment, ReviewRefused, mark_reviewed, send_comments
+from remit.gate.undo.restore import CannotUndo, revert_change
 from remit.provenance.verify.changed_hunks import CompareEnds, HunkPatch, find_ends, read_hunk_patches
 from remit.servers.web.guard import Refused
 from remit.servers.web.pages.page import PageRequest

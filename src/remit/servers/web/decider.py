@@ -15,8 +15,8 @@ from remit.gate.context import RECORDING_ERRORS
 from remit.gate.gate import Gate
 from remit.gate.intents.refusals import make_refusal
 from remit.gate.machine import Environment
+from remit.gate.people.questions import tell_news
 from remit.gate.records.call_records import violation_document
-from remit.gate.state.questions import tell_news
 from remit.servers.authority import Authority, Ruling
 from remit.servers.web.claims import Claim, Ends, PairClaim, PeerClaim, UnpairClaim, Verdict, WriteClaim
 from remit.servers.web.guard import PAIR_FIX, Refused

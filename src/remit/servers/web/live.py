@@ -20,8 +20,8 @@ from msgspec import Struct, json
 from remit.core.clock import Clock
 from remit.core.machine_paths import FLEET_PATH
 from remit.core.python_runtime import prepare_type
-from remit.gate.approval_answers import close_orphaned_questions
 from remit.gate.context import RECORDING_ERRORS
+from remit.gate.people.answer import close_orphaned_questions
 from remit.ledger.log_files import DECODE_ERRORS, LedgerError, RecordLine, list_readable_places
 from remit.ledger.reader import LogLine, LogPosition, measure_log_bytes
 from remit.ledger.tail import MAX_LINES, LogTail

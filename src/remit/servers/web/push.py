@@ -16,11 +16,10 @@ from msgspec import json
 from remit.core.clock import Clock
 from remit.core.config import ConsoleSettings
 from remit.core.untrusted_input import sanitise_line
-from remit.gate.approval_answers import close_orphaned_questions, group_equal_questions
 from remit.gate.gate import Gate
-from remit.gate.governing import load_rules
-from remit.gate.state.questions import Question
-from remit.gate.trust import are_trusted
+from remit.gate.governing.rules import load_rules
+from remit.gate.people.answer import close_orphaned_questions, group_equal_questions
+from remit.gate.people.questions import Question
 from remit.servers.web.repositories import GovernedRepository, Repositories
 from remit.workspace.place.workspace import locate_workspace
 
@@ -59,7 +58,7 @@ class PushSender:
                 if not settings.trust_items:
                     continue
                 with self.repositories.open_gate(repository) as gate:
-                    if are_trusted(settings.trust_items, gate.recorder):
+                    if gate.are_trusted(settings.trust_items):
                         is_in_use = True
                         self.serve(repository, gate, settings)
             except Exception as error:  # noqa: BLE001  a repository that is broken silences no other

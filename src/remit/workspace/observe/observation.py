@@ -44,6 +44,12 @@ INTENT_MAP = f"{ORCHESTRATION_FOLDER}/intent_map.md"
 """Remit's own page, written only if git ignores the page or without git."""
 
 HOOKS_FOLDER = f"{ORCHESTRATION_FOLDER}/hooks"  # a team's hooks: each file below governs, too
+
+
+def is_governing_path(path: str) -> bool:
+    return path in GOVERNING_FILES or path.startswith((INTENT_FILES, f"{HOOKS_FOLDER}/"))
+
+
 LOG_VIEW = f"{ORCHESTRATION_FOLDER}/agent_trace.jsonl"
 """Remit's own copy of its log, which grows with each call: never an effect of the call."""
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from remit.gate.context import RECORDING_ERRORS
 from remit.gate.gate import Gate
-from remit.gate.state.questions import Question
+from remit.gate.people.questions import Question
 from remit_agent.events import RunEvent
 from remit_agent.journal.lines import AnswerLine
 from remit_agent.run import Run

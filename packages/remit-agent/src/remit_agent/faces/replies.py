@@ -1,6 +1,6 @@
 """Answers to a run's questions, as words or as a flag gives them."""
 
-from remit.gate.state.questions import Question
+from remit.gate.people.questions import Question
 from remit.policy.decide import THRESHOLD_RULE
 from remit_agent.journal.lines import QuestionLine
 from remit_agent.run import PersonReply

@@ -15,7 +15,7 @@ from msgspec import Struct
 from remit.cli.policy.approvals import card_lines
 from remit.cli.screen import DIFF_COLOURS
 from remit.core.untrusted_input import as_object, as_text, sanitise_line, sanitise_text
-from remit.gate.state.questions import ListedQuestion, Question
+from remit.gate.people.questions import ListedQuestion, Question
 from remit_agent.events import CallEnded, RetryWait, RunEvent
 from remit_agent.journal.lines import (
     AnswerLine,

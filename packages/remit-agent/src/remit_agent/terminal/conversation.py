@@ -14,13 +14,13 @@ from typing import Any
 from msgspec.structs import replace
 
 from remit.core.untrusted_input import sanitise_line
-from remit.gate.approval_answers import choose_typed_word
 from remit.gate.containment.rewrite_call import describe_floor
 from remit.gate.context import RECORDING_ERRORS
 from remit.gate.intents.lessons import format_block_name, read_todo_lists
 from remit.gate.intents.person_edits import PERSON
 from remit.gate.intents.refusals import IntentError, IntentRefused
-from remit.gate.state.questions import ApprovalReply, Question
+from remit.gate.people.answer import choose_typed_word
+from remit.gate.people.questions import ApprovalReply, Question
 from remit.tools.catalogue import TOOLS
 from remit_agent.events import CallBegun, CallEnded, RetryWait, RunEvent, RunStatus, StreamedCall, StreamedText
 from remit_agent.faces.agent import open_run

@@ -12,7 +12,7 @@ from msgspec import Struct
 from remit.cli.output import say, warn
 from remit.core.python_runtime import prepare_type
 from remit.core.untrusted_input import escape_json
-from remit.gate.state.questions import ApprovalReply, Question
+from remit.gate.people.questions import ApprovalReply, Question
 from remit_agent.events import RunEvent
 from remit_agent.faces.gate_questions import publish_questions
 from remit_agent.faces.replies import can_flag_answer

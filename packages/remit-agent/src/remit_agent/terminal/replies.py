@@ -3,8 +3,8 @@
 from typing import TypeAlias
 
 from remit.cli.policy.approvals import parse_answer
-from remit.gate.approval_answers import choose_typed_word, find_wider_rule
-from remit.gate.state.questions import ApprovalReply, ListedQuestion, Question
+from remit.gate.people.answer import choose_typed_word, find_wider_rule
+from remit.gate.people.questions import ApprovalReply, ListedQuestion, Question
 from remit.policy.grants import GrantRuleError, make_rule
 from remit_agent.faces.replies import parse_words
 from remit_agent.journal.lines import QuestionLine

@@ -5,9 +5,9 @@ from typing import Any
 from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
-from remit.gate.approval_answers import choose_typed_word, describe_subject
+from remit.gate.people.answer import choose_typed_word, describe_subject
+from remit.gate.people.questions import ApprovalReply
 from remit.gate.perform import ToolOutput, WorkspaceAccess
-from remit.gate.state.questions import ApprovalReply
 from remit.tools.agent_tool import Caller, DialogAnswer, NeedsPerson, ToolAnswer
 from remit.tools.catalogue import TOOLS, run_tool
 from remit_agent.toolbox.tool import HostTool, PreparedCall, ToolContext

@@ -7,9 +7,9 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
+from remit.gate.hooks.tool_call_hooks import command_environment
+from remit.gate.hooks.verify_commands import OUTPUT_TAIL_BYTES, output_tail
 from remit.gate.machine import Environment
-from remit.gate.team_hooks.tool_call_hooks import command_environment
-from remit.gate.team_hooks.verify_commands import OUTPUT_TAIL_BYTES, output_tail
 from remit.workspace.place.workspace import Workspace
 from remit.workspace.processes.limited_command import run_trusted_command
 from remit.workspace.sandbox.containment import find_containment

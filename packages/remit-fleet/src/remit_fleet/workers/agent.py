@@ -21,8 +21,8 @@ from msgspec import DecodeError, Struct, json
 
 from remit.adapters import ROWS
 from remit.core.machine_paths import ATTEMPT_MARK, CLIENT_PATH, STATE_FOLDER, TEMPORARY_FOLDERS
+from remit.gate.hooks.verify_commands import OUTPUT_TAIL_BYTES
 from remit.gate.machine import Environment
-from remit.gate.team_hooks.verify_commands import OUTPUT_TAIL_BYTES
 from remit.wiring.agents import SettingsPlace, find_user_place
 from remit.wiring.manifest import SettingsError, read_manifest
 from remit.workspace.place.workspace import Workspace

@@ -15,10 +15,9 @@ from remit.core.config import Commons
 from remit.core.scope.path_patterns import Scope
 from remit.core.untrusted_input import sanitise_line
 from remit.gate.gate import Gate
+from remit.gate.hooks.tool_call_hooks import command_environment
+from remit.gate.hooks.verify_commands import output_tail
 from remit.gate.intents.lessons import list_open_items
-from remit.gate.team_hooks.tool_call_hooks import command_environment
-from remit.gate.team_hooks.verify_commands import output_tail
-from remit.gate.trust import are_trusted
 from remit.wiring.agents import FOLDER_VARIABLES
 from remit.workspace.git.command import Git, GitError
 from remit.workspace.merging import Identity
@@ -221,7 +220,7 @@ class AttemptSteps:
             command = settings.setup
             if not command:
                 return StepEnd()
-            if not are_trusted(settings.setup_items, gate.recorder):
+            if not gate.are_trusted(settings.setup_items):
                 why = "nobody on this host trusts `[orchestrator] setup`: `remit trust` shows it and asks"
                 return StepEnd(AttemptEnd.FAILED, why, "setup is not trusted")
             words = ("/bin/sh", "-c", command) if isinstance(command, str) else command

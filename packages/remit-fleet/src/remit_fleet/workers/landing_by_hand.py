@@ -14,8 +14,7 @@ from msgspec.structs import replace
 from remit.core.intent import IntentsDocument
 from remit.core.untrusted_input import sanitise_line
 from remit.gate.gate import Gate
-from remit.gate.team_hooks.verify_commands import split_by_trust
-from remit.gate.trust import trusted_digests
+from remit.gate.hooks.verify_commands import split_by_trust
 from remit.workspace.git.command import GitError, execute
 from remit.workspace.git.repository import prefix_in_repository
 from remit.workspace.intents_file.edit import set_fields
@@ -205,7 +204,7 @@ def make_terms(gate: Gate, target: str) -> LandingTerms:
 def list_checks(gate: Gate, names: Iterable[str]) -> Iterable[str]:
     verify = gate.rules.config.verify
     if verify.landing:
-        trusted = trusted_digests(gate.recorder)
+        trusted = gate.trusted_digests()
         yield from verify.landing if all(item.digest in trusted for item in verify.landing_items) else ()
         return
     for name in names:

@@ -16,8 +16,7 @@ from remit.core.intent import Intent
 from remit.core.plurals import count_things
 from remit.core.untrusted_input import sanitise_line
 from remit.gate.gate import Gate
-from remit.gate.team_hooks.verify_commands import split_by_trust
-from remit.gate.trust import trusted_digests
+from remit.gate.hooks.verify_commands import split_by_trust
 from remit.workspace.git.command import TIMEOUT_S, GitError
 from remit.workspace.git.repository import prefix_in_repository
 from remit.workspace.merging import RefCheckedOut, RemoteRefused, TreeStore
@@ -214,7 +213,7 @@ def make_terms(gate: Gate, target: str, limit_s: float = TIMEOUT_S) -> LandingTe
 
 def describe_untrusted(gate: Gate, names: Iterable[str]) -> str:
     """Return the landing commands not trusted on this machine; empty if none."""
-    config, trusted = gate.rules.config, trusted_digests(gate.recorder)
+    config, trusted = gate.rules.config, gate.trusted_digests()
     items = (*config.verify.landing_items, *config.orchestrator.trust_items)
     named = [item.text for item in items if item.digest not in trusted]
     for name in names if not config.verify.landing else ():

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from remit.core.assignment import Assignment, hash_scope
 from remit.core.call import SessionKey
 from remit.gate.context import RECORDING_ERRORS
-from remit.gate.pending_messages import PendingMessages
+from remit.gate.people.messages import PendingMessages
 from remit.gate.state.attempt_messages import AttemptMessage, AttemptMessages, FleetNeighbour, FleetView
 from remit.gate.state.database import StateError
 from remit.gate.state.workspace_state import State

@@ -18,7 +18,7 @@ from remit.core.scope.apart import Shared, decide_apart
 from remit.core.scope.path_patterns import Scope
 from remit.core.untrusted_input import quote_path
 from remit.gate.context import RECORDING_ERRORS
-from remit.gate.effects.unexplained_changes import UnfinishedCalls
+from remit.gate.effects.unfinished_calls import UnfinishedCalls
 from remit.gate.gate import Gate
 from remit.gate.intents.owned_files import match_files
 from remit.gate.intents.refusals import selectable_intent_ids

@@ -11,7 +11,9 @@ from remit.core.acts import Act
 from remit.core.call import SessionKey
 from remit.core.decision import EXTENTS, HIGH_RISK, Extent
 from remit.core.diff.contents import sha256
-from remit.gate.approval_answers import (
+from remit.gate.gate import Gate
+from remit.gate.intents.refusals import SWITCH_CODE, IntentError, validate_scope
+from remit.gate.people.answer import (
     LOW_RISK,
     MAX_EQUAL_QUESTIONS,
     EarlierCall,
@@ -30,10 +32,7 @@ from remit.gate.approval_answers import (
     preview_rule,
     record_reply,
 )
-from remit.gate.gate import Gate
-from remit.gate.intents.refusals import IntentError, validate_scope
-from remit.gate.intents.switches import SWITCH_CODE
-from remit.gate.state.questions import ApprovalReply, ListedQuestion, Question
+from remit.gate.people.questions import ApprovalReply, ListedQuestion, Question
 from remit.policy.commands.marks import CommandMark, mark_command
 from remit.policy.grants import GrantRuleError
 from remit.servers.web.guard import Refused

@@ -16,7 +16,7 @@ from remit.core.call import SessionKey
 from remit.core.python_runtime import prepare_type
 from remit.core.scope.path_patterns import Scope
 from remit.gate.gate import Gate
-from remit.gate.reviews import has_waiting_comments, list_reviewed
+from remit.gate.people.reviews import has_waiting_comments, list_reviewed
 from remit.policy.constraint_kinds import DEFAULT_TEST_PATTERNS
 from remit.provenance.verify.changed_hunks import ChangedHunk, LinelessChange
 from remit.provenance.verify.rules import SEVERITIES, RuleFinding

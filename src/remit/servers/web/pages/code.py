@@ -17,8 +17,8 @@ from msgspec import Struct, convert
 
 from remit.core.python_runtime import prepare_type
 from remit.core.untrusted_input import unquote_path
-from remit.gate.reviews import list_reviewed_records
-from remit.gate.snapshots.restore import read_current
+from remit.gate.people.reviews import list_reviewed_records
+from remit.gate.undo.restore import read_current
 from remit.ledger.log_files import list_readable_places
 from remit.ledger.reader import measure_log_bytes
 from remit.provenance.blame.blamed_line import BlamedLine

@@ -12,7 +12,7 @@ from remit.core.call import SessionKey
 from remit.core.decision import Grant, Mode
 from remit.core.record import KEY
 from remit.gate.gate import Gate
-from remit.gate.governing import set_mode
+from remit.gate.governing.settings import set_mode
 from remit.gate.policy_query import PolicyQuery, judge_query
 from remit.ledger.index.index import Index
 from remit.policy.violations import HINTS

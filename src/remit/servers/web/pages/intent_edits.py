@@ -12,8 +12,6 @@ from msgspec import Struct, structs
 from remit.core.call import SessionKey
 from remit.core.intent import Intent, Priority, Status
 from remit.core.intents.constraints import InvalidConstraint
-from remit.gate.approval_answers import revoke_grant
-from remit.gate.approval_requests import GRANT_WRITE_ERRORS
 from remit.gate.gate import Gate
 from remit.gate.intents.person_edits import (
     PERSON,
@@ -30,6 +28,8 @@ from remit.gate.intents.person_edits import (
     require_closed_children,
 )
 from remit.gate.intents.templates import load_template
+from remit.gate.people.answer import revoke_grant
+from remit.gate.people.grants import GRANT_WRITE_ERRORS
 from remit.servers.web.guard import Refused
 from remit.servers.web.pages.intents import find_shown, hash_shown, list_touched_files, list_tracked_files
 from remit.servers.web.pages.page import PageRequest

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from remit.gate.context import WorkspaceContext
 from remit.gate.gate import Gate
-from remit.gate.snapshots.recovery import (
+from remit.gate.undo.recovery import (
     UNDO,
     RestorePreview,
     SessionUndoPreview,
@@ -25,7 +25,7 @@ from remit.gate.snapshots.recovery import (
     restore_to,
     unquote_selection,
 )
-from remit.gate.snapshots.restore import (
+from remit.gate.undo.restore import (
     NoSuchSnapshot,
     find_last_restore,
     open_restore,

@@ -15,7 +15,8 @@ from remit.core.record import Body
 from remit.core.redaction import compile_team_pattern, redact
 from remit.core.untrusted_input import encode_json
 from remit.gate.gate import Gate
-from remit.gate.governing import load_rules, write_setting
+from remit.gate.governing.rules import load_rules
+from remit.gate.governing.settings import write_setting
 from remit.servers.web.guard import Refused
 from remit.servers.web.pages.page import FACE, PageRequest
 from remit.servers.web.pairing import STATE_FILE

@@ -1,0 +1,1 @@
+"""Facts that a decision depends on, gathered from the workspace and the machine."""

@@ -1,0 +1,1 @@
+"""Hooks: a team's own hooks, registered checks and verification commands."""

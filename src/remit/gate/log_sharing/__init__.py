@@ -1,1 +1,0 @@
-"""Sharing, checking and pruning of ledgers."""

@@ -1,1 +1,0 @@
-"""Runtime data: which files are data, and what to propose as such."""

@@ -1,1 +1,0 @@
-"""Snapshots of the working tree, and restores."""

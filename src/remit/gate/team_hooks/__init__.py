@@ -1,1 +1,0 @@
-"""A team's own hooks, registered checks, verification commands, and constraints."""
