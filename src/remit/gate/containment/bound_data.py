@@ -30,7 +30,7 @@ from remit.gate.runtime_data.data_files import CLUSTER_FILE, is_no_link, list_da
 from remit.gate.runtime_data.proposals import looks_like_data
 from remit.gate.snapshots.take import DAY_S, occasion_of_call
 from remit.gate.undo.undo import MAX_NAMED, MAX_RECORDED
-from remit.policy.checks.scope import NO_FILE
+from remit.policy.checks.paths import NO_FILE
 from remit.policy.commands.dangers import find_program_calls
 from remit.workspace.git.repository import find_tracked
 from remit.workspace.safe_files import hash_file, write_atomically

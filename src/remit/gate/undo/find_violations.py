@@ -17,7 +17,7 @@ from remit.core.scope.path_patterns import Scope
 from remit.gate.context import WorkspaceContext
 from remit.gate.gather import gather_facts, mark_ignored
 from remit.gate.state.workspace_state import PendingCall
-from remit.policy.checks.scope import NARROW_RULE
+from remit.policy.checks.paths import NARROW_RULE
 from remit.policy.decide import decide, split_waived
 from remit.workspace.contents.content_store import BlobFolder
 from remit.workspace.git.command import list_settings
