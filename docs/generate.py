@@ -532,7 +532,7 @@ def violations() -> str:
     steps = dict.fromkeys((*HINTS.values(), "propose_intent"))
     forms = {hint: code(SHELL_FORMS[hint]) if hint in SHELL_FORMS else "" for hint in steps}
     hints = [(code(h), forms[h], EXAMPLES.get(h, ""), REASONS.get(h, REASONS["ask_user"])) for h in steps]
-    checks = [(str(n), code(name), *about_check(check)) for n, (name, check) in enumerate(CHECKS.items(), 1)]
+    checks = [(str(n), code(name), first_line(check)) for n, (name, check) in enumerate(CHECKS.items(), 1)]
     return "\n\n".join(
         [
             "# Violations",
@@ -548,14 +548,9 @@ def violations() -> str:
             "## The checks",
             "Every check runs on every call that may change something, and every finding is kept. The order decides "
             "only which one leads. A check that breaks denies.",
-            table(("", "check", "rule", "finds"), checks),
+            table(("", "check", "finds"), checks),
         ]
     )
-
-
-def about_check(check: Callable[..., object]) -> tuple[str, str]:
-    """What a check's module says it is for, and what the check finds."""
-    return first_line(sys.modules[check.__module__]), first_line(check)
 
 
 # -- records ----------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from adapters.captured import PAYLOADS, after, call, captured, decision, event
 from remit.adapters import ROWS, compute_codex_trust, render, server_settings, settings
 from remit.core.call import AfterCall, BeforeCall, PromptGiven, SessionEnded, SessionStarted, TurnEnded
 from remit.core.decision import Facts, Verdict
-from remit.policy.checks import unwatched
+from remit.policy.checks.commands import check_unwatched
 from remit.policy.commands.background_and_input import may_wait_for_input
 from remit.policy.decide import classify
 
@@ -128,10 +128,10 @@ def test_a_reading_command_that_takes_typed_commands_is_judged_like_one_that_cha
 
 def test_a_marked_command_is_refused() -> None:
     facts = Facts(mode="enforce")
-    found = unwatched.check(call(AGENT, "PreToolUse-Bash", tool_input={"command": "bash"}), facts)
+    found = check_unwatched(call(AGENT, "PreToolUse-Bash", tool_input={"command": "bash"}), facts)
     assert found is not None
     assert (found.code, found.verdict) == ("COMMAND_BLOCKED", "deny")
-    assert unwatched.check(call(AGENT, "PreToolUse-Bash"), facts) is None
+    assert check_unwatched(call(AGENT, "PreToolUse-Bash"), facts) is None
 
 
 # -- answers -------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from policy.test_corpus import AGENT_COMMANDS
 from remit.core.call import SessionKey, ToolCall
 from remit.core.decision import Facts, Verdict
-from remit.policy.checks.command import check
+from remit.policy.checks.commands import check_command
 from remit.policy.commands import analyse
 from remit.policy.commands.dangers import find_dangerous_words
 
@@ -66,7 +66,7 @@ def test_what_only_looks_dangerous_is_not(command: str) -> None:
 
 def verdict(command: str) -> Verdict | None:
     call = ToolCall("a", SessionKey("s"), "Bash", "execute", "/w", command=command)
-    finding = check(call, Facts("enforce"))
+    finding = check_command(call, Facts("enforce"))
     return None if finding is None else finding.verdict
 
 
@@ -77,7 +77,7 @@ def test_what_governs_agents_is_denied_and_not_asked_about(command: str) -> None
 
 def test_what_a_person_may_let_pass_is_asked_about_with_the_words_that_decided() -> None:
     call = ToolCall("a", SessionKey("s"), "Bash", "execute", "/w", command="cd a && git reset --hard HEAD~1")
-    finding = check(call, Facts("enforce"))
+    finding = check_command(call, Facts("enforce"))
     assert finding is not None
     assert (finding.verdict, finding.code, finding.context["lasting"]) == ("ask", "COMMAND_BLOCKED", False)
     assert "git reset --hard HEAD~1" in finding.message

@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 
 from conftest import run_git
+from remit.workspace.observe.observation import is_own_write
 from remit.workspace.place.workspace import TRACKED_LOGS_FOLDER, Workspace, find_git_root, workspace_at
 from remit.workspace.sharing.tracked_logs import (
     MAX_LOG_FILES,
     IndexLocked,
     TrackedLogs,
     is_log_name,
-    is_own_write,
     is_shared_log_file,
     list_other_logs,
     record_own_writes,

@@ -1,5 +1,7 @@
-"""Work-arounds for costs and races of the runtime: a cached property without a lock, a paused garbage collector, calls
-in an executor of which few wait at a time, and types made ready for decoding by one thread at a time.
+"""Work-arounds for costs and races of Python and msgspec, until the oldest supported versions do it themselves.
+
+`LazyProperty` is `functools.cached_property` from Python 3.12 on, `map_ahead` is `Executor.map` with a `buffersize`
+from 3.14 on; `prepare_type` is needed with msgspec 0.22, `pause_gc` while the collector scans what holds no cycle.
 """
 
 from _thread import allocate_lock  # `threading` takes a hook a millisecond

@@ -236,7 +236,11 @@ def redact_value(value: Any, team_patterns: Sequence[re.Pattern[str]] = ()) -> A
     """
     match value:
         case str():
-            return _redact_text(value, team_patterns)
+            if not team_patterns and value.isascii() and (value in CLEAN_TEXTS or ID_OR_HASH.fullmatch(value)):
+                return value
+            is_long = len(value) > MAX_TEXT_CHARS + len(CUT_MARK)
+            masked = redact(value[:MAX_TEXT_CHARS] + CUT_MARK if is_long else value, team_patterns)
+            return masked if masked.isascii() else masked.encode("utf-8", "replace").decode()
         case Struct():
             return redact_struct(value, team_patterns)
         case tuple():
@@ -245,7 +249,7 @@ def redact_value(value: Any, team_patterns: Sequence[re.Pattern[str]] = ()) -> A
             return items if all(map(is_, redacted, items)) else tuple(redacted)
         case dict():
             return {
-                _redact_text(str(key), team_patterns): MASK
+                redact_value(str(key), team_patterns): MASK
                 if isinstance(inner, str) and len(inner) >= MIN_MASKED_CHARS and KEY_NAME.fullmatch(str(key))
                 else redact_value(inner, team_patterns)
                 for key, inner in cast("dict[object, Any]", value).items()
@@ -256,18 +260,10 @@ def redact_value(value: Any, team_patterns: Sequence[re.Pattern[str]] = ()) -> A
             return value
 
 
-def _redact_text(text: str, team_patterns: Sequence[re.Pattern[str]]) -> str:
-    if not team_patterns and text.isascii() and (text in CLEAN_TEXTS or ID_OR_HASH.fullmatch(text)):
-        return text
-    truncated = text[:MAX_TEXT_CHARS] + CUT_MARK if len(text) > MAX_TEXT_CHARS + len(CUT_MARK) else text
-    masked = redact(truncated, team_patterns)
-    return masked if masked.isascii() else masked.encode("utf-8", "replace").decode()
-
-
 def redact_struct(value: T, team_patterns: Sequence[re.Pattern[str]] = ()) -> T:
     changed: dict[str, Any] = {}
     for name, field in zip(value.__struct_fields__, astuple(value), strict=True):
-        if field is None or field is UNSET or isinstance(field, NUMBER_TYPES):
+        if not field or field is UNSET or isinstance(field, NUMBER_TYPES):
             continue
         redacted = redact_value(field, team_patterns)
         if redacted is not field and redacted != field:

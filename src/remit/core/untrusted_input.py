@@ -89,8 +89,12 @@ def quote_path(path: str) -> str:
     """
     if path.isascii() or escape_surrogates(path) == path:
         return path
-    raw = path.encode("utf-8", "surrogateescape")
-    return '"' + "".join(chr(b) if 32 <= b < 127 and b not in b'"\\' else f"\\{b:03o}" for b in raw) + '"'
+    return quote_bytes(path.encode("utf-8", "surrogateescape")).decode()
+
+
+def quote_bytes(raw: bytes) -> bytes:
+    """Return bytes in git's C-style quoting, each beyond printable ASCII as three octal digits."""
+    return b'"' + re.sub(rb'[^ -~]|["\\]', lambda match: b"\\%03o" % match[0][0], raw) + b'"'
 
 
 def unquote_path(name: bytes) -> str:

@@ -23,7 +23,7 @@ from remit.gate.governing.rules import Rules
 from remit.gate.machine import Environment
 from remit.gate.state.tickets import has_contained_command, has_uncontained_call
 from remit.gate.state.workspace_state import Setbacks, State
-from remit.policy.checks.scope import owns_target
+from remit.policy.checks.paths import owns_target
 from remit.policy.commands import analyse
 from remit.policy.commands.background_and_input import BACKGROUND_ARGUMENTS, leaves_process_running
 from remit.policy.commands.dangers import find_sent_commits, is_unbranched_name

@@ -30,26 +30,8 @@ from remit.core.decision import (
     find_strictest,
 )
 from remit.core.untrusted_input import sanitise_line
-from remit.policy.checks import (
-    active_intent,
-    arguments,
-    assignment,
-    blinding,
-    circuit,
-    command,
-    constraints,
-    detour,
-    ignored,
-    intents_file,
-    lease,
-    lingering,
-    mismatch,
-    outside,
-    protected,
-    scope,
-    stale,
-    unwatched,
-)
+from remit.policy.checks import call as call_checks
+from remit.policy.checks import commands, intent, paths
 from remit.policy.commands import analyse
 from remit.policy.commands.background_and_input import may_wait_for_input
 from remit.policy.commands.dangers import is_for_agents
@@ -59,13 +41,28 @@ from remit.policy.grants import covers_finding, target_paths
 Check: TypeAlias = Callable[[ToolCall, Facts], Finding | None]
 
 CHECKS: Mapping[str, Check] = {
-    check.__module__.rpartition(".")[2]: check
+    check.__name__.removeprefix("check_"): check
     for check in (
-        arguments.check, circuit.check, intents_file.check, protected.check, assignment.check, outside.check,
-        active_intent.check, mismatch.check, detour.check, ignored.check, scope.check, lease.check, stale.check,
-        constraints.check, unwatched.check, lingering.check, command.check, blinding.check,
+        call_checks.check_arguments,
+        call_checks.check_circuit,
+        intent.check_intents_file,
+        paths.check_protected,
+        intent.check_assignment,
+        paths.check_outside,
+        intent.check_active_intent,
+        intent.check_mismatch,
+        commands.check_detour,
+        paths.check_ignored,
+        paths.check_scope,
+        paths.check_lease,
+        paths.check_stale,
+        intent.check_constraints,
+        commands.check_unwatched,
+        commands.check_lingering,
+        commands.check_command,
+        commands.check_blinding,
     )
-}  # fmt: skip
+}
 
 
 def decide(call: ToolCall, facts: Facts, checks: Mapping[str, Check] = CHECKS) -> Decision:
@@ -73,7 +70,7 @@ def decide(call: ToolCall, facts: Facts, checks: Mapping[str, Check] = CHECKS) -
     call_class = classify(call)
     findings = run_checks(checks, call, facts) if call_class == "destructive" else ()
     if call_class in ("safe", "unproved") and call.malformed is not None:
-        findings = run_checks({"arguments": arguments.check}, call, facts)
+        findings = run_checks({"arguments": call_checks.check_arguments}, call, facts)
     findings = (*find_secrets(call, facts), *findings) if facts.has_floor else findings
     findings = (facts.tool_finding, *findings) if facts.tool_finding is not None else findings
     findings, grants = split_waived(findings, call, facts)
@@ -128,8 +125,12 @@ def classify_command(command: str) -> CallClass:
 
 
 def run_checks(checks: Mapping[str, Check], call: ToolCall, facts: Facts) -> tuple[Finding, ...]:
-    answers = (run_check(rule, check, call, facts) for rule, check in checks.items())
-    return tuple(detour.mark_repeated_denial(finding, call, facts) for finding in answers if finding is not None)
+    findings: list[Finding] = []
+    for rule, check in checks.items():
+        finding = run_check(rule, check, call, facts)
+        if finding is not None:
+            findings.append(commands.mark_repeated_denial(finding, call, facts))
+    return tuple(findings)
 
 
 def run_check(rule: str, check: Check, call: ToolCall, facts: Facts) -> Finding | None:
@@ -301,7 +302,7 @@ def apply_threshold(
         return decision
     if any(contents == target_contents(facts) for _, contents in facts.waived):
         return replace(decision, grants=(*decision.grants, "once"))
-    paths = target_paths(facts)
+    asked = target_paths(facts)
     why = f" ({'; '.join(reasons)})" if reasons else ""
     question = Finding(
         rule=THRESHOLD_RULE,
@@ -309,8 +310,8 @@ def apply_threshold(
         message=f"This call needs a person's yes: its risk is {weight} of 100{why}, and this repository asks from "
         f"{threshold} on. People answer where `remit approvals watch` runs in a terminal; ask for it, then call again.",
         verdict="ask",
-        path=paths[0] if paths else None,
-        context={"risk": weight, "reasons": list(reasons), **({"paths": list(paths)} if len(paths) > 1 else {})},
+        path=asked[0] if asked else None,
+        context={"risk": weight, "reasons": list(reasons), **({"paths": list(asked)} if len(asked) > 1 else {})},
     )
     # Above HIGH_RISK each call is approved by itself: no grant covers the question.
     left, used = split_waived((question,), call, facts) if weight <= HIGH_RISK else ((question,), ())

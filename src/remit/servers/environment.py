@@ -72,16 +72,21 @@ def find_agent_files(manifest: str, state: tuple[int, ...]) -> tuple[tuple[str, 
         moved = json.decode(Path(manifest).read_bytes(), type=prepare_type(WiredFolders)).moved if state else {}
     except (OSError, DecodeError):
         moved = {}
-    rows = ROWS.values()
-    files = ((row, (*row.settings_files, row.hooks_file, row.mcp_file)) for row in rows)
-    settings = tuple(path for row, names in files for path in resolve_agent_paths(row, names, moved))
-    return settings, tuple(path for row in rows for path in resolve_agent_paths(row, row.own_folders, moved)), moved
+    settings: list[str] = []
+    folders: list[str] = []
+    for row in ROWS.values():
+        names = (*row.settings_files, row.hooks_file, row.mcp_file)
+        settings += names
+        folders += row.own_folders
+        if folder := moved.get(row.agent):
+            settings += move_agent_paths(row, names, folder)
+            folders += move_agent_paths(row, row.own_folders, folder)
+    return tuple(settings), tuple(folders), moved
 
 
-def resolve_agent_paths(row: AgentRow, names: tuple[str, ...], moved: dict[str, str]) -> Iterator[str]:
-    yield from names
-    folder = moved.get(row.agent)
-    for name in names if folder else ():
+def move_agent_paths(row: AgentRow, names: tuple[str, ...], folder: str) -> Iterator[str]:
+    """Yield where the files of the agent's usual folder lie if it has its settings in another `folder`."""
+    for name in names:
         if name.startswith(f"{row.config_folder}/") or name == row.mcp_file:
             yield f"{folder}/{name.removeprefix(f'{row.config_folder}/')}"
 

@@ -13,9 +13,9 @@ from pathlib import Path
 from msgspec import Struct
 
 from remit.core.redaction import redact
-from remit.core.untrusted_input import sanitise_line
+from remit.core.untrusted_input import quote_bytes, sanitise_line
 from remit.workspace.git.command import GIT_FATAL_EXIT_CODE, TIMEOUT_S, Git, GitError, execute, git_words
-from remit.workspace.git.repository import parse_batch_output, quote_path
+from remit.workspace.git.repository import parse_batch_output
 from remit.workspace.place.workspace import Workspace
 from remit.workspace.sharing.shared_refs import PUSH_OPTIONS, RemoteAway, check_remote_name, run_over_network
 
@@ -258,7 +258,9 @@ class TreeStore:
         stream += [f"{word} {name}\n".encode() for word, name in zip(("from", "merge"), parents, strict=False)]
         stream.append(f'M 040000 {tree} ""\n'.encode())
         for path, content in files.items():
-            stream.append(b"M 100644 inline %s\ndata %d\n%s\n" % (quote_path(os.fsencode(path)), len(content), content))
+            stream.append(
+                b"M 100644 inline %s\ndata %d\n%s\n" % (quote_bytes(os.fsencode(path)), len(content), content)
+            )
         stream.append(b"\nget-mark :1\ndone\n")
         out = self.git.run("fast-import", "--quiet", "--force", "--cat-blob-fd=1", stdin=b"".join(stream))
         return out.decode("ascii").strip()

@@ -16,8 +16,9 @@ from pathlib import Path
 from msgspec import Struct
 
 from remit.core.scope.path_patterns import Scope
+from remit.core.untrusted_input import quote_bytes
 from remit.workspace.git.command import Git, GitError, list_disabled_filters
-from remit.workspace.git.repository import BRANCH_FOLDER, prefix_in_repository, quote_path
+from remit.workspace.git.repository import BRANCH_FOLDER, prefix_in_repository
 from remit.workspace.merging import NO_COMMIT, Identity, TreeStore
 from remit.workspace.observe.observation import Observation, observe_workspace
 from remit.workspace.place.assignment_file import read_assignment
@@ -460,10 +461,10 @@ def commit_stream(
     yield f"commit {ref}\ncommitter {CHECKPOINT_AUTHOR} {at} +0000\ndata {len(text)}\n".encode() + text
     yield f"\nfrom {head}\n".encode()
     for path in (p for p, seen in files.items() if seen is None):
-        yield b"D %s\n" % quote_path(prefix + os.fsencode(path))
+        yield b"D %s\n" % quote_bytes(prefix + os.fsencode(path))
     for path, seen in files.items():
         if seen is not None:
             content = read_content(tree, path, seen)
-            words = (seen.version.mode.encode(), quote_path(prefix + os.fsencode(path)), len(content), content)
+            words = (seen.version.mode.encode(), quote_bytes(prefix + os.fsencode(path)), len(content), content)
             yield b"M %s inline %s\ndata %d\n%s\n" % words
     yield b"\n"

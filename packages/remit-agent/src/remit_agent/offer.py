@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from remit.core.call import MUTATION_CLASSES
 from remit.core.decision import Mode
 from remit.gate.gate import Gate
-from remit.policy.checks.scope import NO_FILE
+from remit.policy.checks.paths import NO_FILE
 from remit.tools.coordination import COORDINATION_TOOLS
 from remit_agent.mcp_client import McpConnections, make_mcp_tools
 from remit_agent.models.port import ToolSchema

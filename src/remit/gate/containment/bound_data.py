@@ -29,7 +29,7 @@ from remit.gate.records.call_records import call_body
 from remit.gate.records.recorder import find_recorded_events
 from remit.gate.undo.snapshots import DAY_S, occasion_of_call
 from remit.gate.undo.violations import MAX_NAMED, MAX_RECORDED
-from remit.policy.checks.scope import NO_FILE
+from remit.policy.checks.paths import NO_FILE
 from remit.policy.commands.dangers import find_program_calls
 from remit.workspace.git.repository import find_tracked
 from remit.workspace.safe_files import hash_file, write_atomically

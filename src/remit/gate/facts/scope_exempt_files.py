@@ -132,7 +132,7 @@ def mark_mirrored_files(
 ) -> tuple[Target, ...]:
     """Mark the targets of a file tool outside the scope with the files that they mirror.
 
-    A command's targets stay unmarked, which only saves git the search: `policy.checks.scope` counts no companion of a
+    A command's targets stay unmarked, which only saves git the search: `policy.checks.paths` counts no companion of a
     command.
     """
     if not intent.companions or call.command is not None or call.effect not in ("write", "delete"):

@@ -101,18 +101,13 @@ class StateDatabase:
     @contextmanager
     def transaction(self) -> Generator[sqlite3.Connection]:
         """Run changes as one transaction, or as a part of the one that is open: a commit costs more than a change."""
-        with self.explained_errors():
+        try:
             if self.connection.in_transaction:
                 yield self.connection
                 return
             with self.connection:
                 self.connection.execute("BEGIN IMMEDIATE")
                 yield self.connection
-
-    @contextmanager
-    def explained_errors(self) -> Generator[None]:
-        try:
-            yield
         except sqlite3.Error as error:
             raise StateError(self.path, explain_error(error)) from error
 
@@ -121,8 +116,10 @@ class StateDatabase:
             return connection.execute(change, values).rowcount
 
     def fetch_rows(self, query: str, *values: object) -> list[sqlite3.Row]:
-        with self.explained_errors():
+        try:
             return self.connection.execute(query, values).fetchall()
+        except sqlite3.Error as error:
+            raise StateError(self.path, explain_error(error)) from error
 
     def fetch_row(self, query: str, *values: object) -> sqlite3.Row | None:
         return next(iter(self.fetch_rows(query, *values)), None)

@@ -29,7 +29,7 @@ from remit.gate.gather import gather_facts, mark_ignored
 from remit.gate.records.call_records import restore_record
 from remit.gate.state.workspace_state import OpenCall, PendingCall, find_known_versions, version_identity
 from remit.gate.undo.snapshots import SnapshotTaker, occasion_of_call
-from remit.policy.checks.scope import NARROW_RULE
+from remit.policy.checks.paths import NARROW_RULE
 from remit.policy.decide import decide, split_waived
 from remit.workspace.contents.content_store import BlobFolder
 from remit.workspace.git.command import list_settings

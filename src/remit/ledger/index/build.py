@@ -20,7 +20,7 @@ from remit.ledger.log_files import DECODE_ERRORS, first_seq, flush, list_readabl
 from remit.ledger.reader import LineNotThere, LogLine, LogPosition, read_bytes, read_lines, read_spans
 from remit.ledger.sqlite_file import copy_to_memory, enable_write_ahead, remove_database, run_statements, transaction
 
-SCHEMA_VERSION = 11
+SCHEMA_VERSION = 12
 BUSY_TIMEOUT_S = 30.0
 
 TABLES = f"""
@@ -66,6 +66,7 @@ create index records_by_uid on records (intent_uid);
 create index records_by_agent on records (agent);
 create index records_by_time on records (at);
 create index files_by_path on files (path, record);
+create index files_by_record on files (record);
 create index files_by_after on files (after_sha);
 create index files_by_before on files (before_sha);
 create index ranges_by_hash on ranges (content_hash);

@@ -1,1 +1,1 @@
-"""The checks: one file, and one reason to refuse a call, each."""
+"""The checks: one function, and one reason to refuse a call, each, in a file for each subject."""

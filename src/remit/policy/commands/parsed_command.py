@@ -97,7 +97,7 @@ def parse_tree(text: str) -> "Node":
     """Return the syntax tree of a text. Raises UnprovedCommand for what the grammar does not know or must not see."""
     from tree_sitter import Parser
 
-    if any(character > "\xff" for character in text):
+    if not text.isascii() and max(text) > "\xff":
         raise UnprovedCommand("the command holds characters that are not read here")
     if sum(len(OPENING.findall(line)) for line in lines_outside_documents(text)) > MAX_OPENINGS:
         raise UnprovedCommand(f"the command has more than {MAX_OPENINGS} pipes, brackets or here-documents")
@@ -139,11 +139,15 @@ class TreeText:
         self.raw = raw
 
     def children(self, node: "Node") -> list["Node"]:
-        ends = [node.start_byte, *(child.end_byte for child in node.children)]
-        starts = [*(child.start_byte for child in node.children), node.end_byte]
-        if not all(BLANKS.fullmatch(self.raw[end:start]) for end, start in zip(ends, starts, strict=True)):
-            raise UnprovedCommand(f"{node_source(node)[:60]!r} is not understood")
-        return node.children
+        children, end = node.children, node.start_byte
+        for child in children:
+            if not BLANKS.fullmatch(self.raw[end : child.start_byte]):
+                break
+            end = child.end_byte
+        else:
+            if BLANKS.fullmatch(self.raw[end : node.end_byte]):
+                return children
+        raise UnprovedCommand(f"{node_source(node)[:60]!r} is not understood")
 
     def check_separated(self, nodes: list["Node"]) -> list["Node"]:
         for left, right in pairwise(nodes):

@@ -43,6 +43,7 @@ DELTA_MEMORY = "64m"  # of the contents that git compares at once
 MAX_HEADS = 16  # commits whose objects are known to be linked: one per active worktree
 CLOCK_TICK_NS = 50_000_000  # more than the resolution of any file system's folder times
 PACK_PARTS = (".pack", ".rev", ".idx")  # link order: a pack without an index is never read
+OBJECT_FOLDER = re.compile("pack|[0-9a-f]{2}")
 NO_LINK_ERRORS = frozenset({errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.ENOSYS})
 
 
@@ -138,7 +139,7 @@ class RemitRepository:
         # git adds a pack before removing its loose objects, so the folders are read again after a new pack.
         while packed_at != (packed_at := _folder_mtime_ns(store / "pack")):
             settled_ns = time.time_ns() - CLOCK_TICK_NS
-            for name in ("pack", *(f"{number:02x}" for number in range(256))):
+            for name in filter(OBJECT_FOLDER.fullmatch, os.listdir(store)):  # noqa: PTH208  before a call
                 at = _folder_mtime_ns(store / name)
                 if at == 0 or (name != "pack" and folders.get(f"{key}{name}") == at):
                     continue
@@ -228,7 +229,7 @@ def object_reader(workspace: Workspace) -> Git:
 
 def _folder_mtime_ns(folder: Path) -> int:
     try:
-        return os.stat(folder).st_mtime_ns  # noqa: PTH116  256 of them before a call
+        return os.stat(folder).st_mtime_ns  # noqa: PTH116  up to 256 of them before a call
     except FileNotFoundError:
         return 0
 

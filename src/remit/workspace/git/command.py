@@ -20,6 +20,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
+from remit.core.untrusted_input import quote_bytes
 from remit.workspace.place.workspace import (
     PRIVATE_GIT_FOLDER,
     find_git_view,
@@ -115,11 +116,8 @@ class Git:
         command = (*above, *git_words(self.folder, arguments), *arguments)
         if self.extra_objects is not None:
             # Quoted for git, since a colon would separate two folders: three octal digits per byte.
-            path = "".join(
-                chr(byte) if 0x20 <= byte < 0x7F and byte not in b'"\\' else f"\\{byte:03o}"
-                for byte in os.fsencode(self.extra_objects)
-            )
-            command = ("env", f'GIT_ALTERNATE_OBJECT_DIRECTORIES="{path}"', *command)
+            path = quote_bytes(os.fsencode(self.extra_objects)).decode()
+            command = ("env", f"GIT_ALTERNATE_OBJECT_DIRECTORIES={path}", *command)
         done = execute(command, arguments, stdin, self.folder, limit_s)
         if done.code not in ok or (done.code == GIT_FATAL_EXIT_CODE and DUBIOUS_OWNERSHIP.search(done.errors)):
             raise GitError(arguments, done.code, done.errors)

@@ -255,8 +255,3 @@ def parse_batch_output(out: bytes) -> Iterator[bytes | None]:
             at += int(size) + 1
         else:
             yield None
-
-
-def quote_path(path: bytes) -> bytes:
-    """Return a path as `git fast-import` reads it, whatever its bytes."""
-    return b'"' + b"".join(bytes([b]) if 32 <= b < 127 and b not in b'"\\' else b"\\%03o" % b for b in path) + b'"'

@@ -24,9 +24,9 @@ from remit.workspace.git.ignored_files import (
     refuse_other_worktree,
 )
 from remit.workspace.git.repository import OID, prefix_in_repository, read_tree_entries, read_worktree_form
-from remit.workspace.place.workspace import ORCHESTRATION_FOLDER, Workspace, read_pointer
+from remit.workspace.place.workspace import ORCHESTRATION_FOLDER, TRACKED_LOGS_FOLDER, Workspace, read_pointer
 from remit.workspace.safe_files import ObservedFile, observe_file, observed_content, read_tail
-from remit.workspace.sharing.tracked_logs import is_own_write
+from remit.workspace.sharing.tracked_logs import read_own_writes
 
 if TYPE_CHECKING:
     from remit.workspace.processes.process_tracking import Suspect
@@ -246,6 +246,10 @@ def find_changes(workspace: Workspace, before: Observation, after: Observation) 
     new = {**{path: try_observe_file(workspace.root / path) for path in paths - set(after.files)}, **after.files}
     found = (Change(p, old[p], new[p]) for p in sorted(paths) if content_identity(old[p]) != content_identity(new[p]))
     return tuple(c for c in found if c.after is None or not is_own_write(workspace, c.path, c.after.version.sha256))
+
+
+def is_own_write(workspace: Workspace, path: str, sha256: str) -> bool:
+    return path.startswith(f"{TRACKED_LOGS_FOLDER}/") and sha256 in read_own_writes(workspace.state)[1:]
 
 
 def content_identity(found: ObservedFile | None) -> tuple[str, str] | None:

@@ -5,7 +5,6 @@ import re
 import stat
 from collections.abc import Iterable
 from contextlib import suppress
-from functools import lru_cache
 from pathlib import Path
 
 from msgspec import Struct
@@ -186,12 +185,11 @@ def inside_protection_reason(path: str, settings: Iterable[str]) -> str | None:
     if ORCHESTRATION_FOLDER in parts or parts[-1] == ".intentignore":
         return "it governs agents"
     rooted = f"/{folded}/"
-    return STEERS_AGENT if any(place in rooted for place in fold_settings(tuple(settings))) else None
-
-
-@lru_cache(16)
-def fold_settings(settings: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(f"/{fold_case(setting)}/" for setting in settings)
+    # All at once, in each process again: no path holds a NUL.
+    for setting in fold_case("\0".join(settings)).split("\0"):
+        if setting and f"/{setting}/" in rooted:
+            return STEERS_AGENT
+    return None
 
 
 def outside_protection_reason(workspace: Workspace, real: str, around: MachinePlaces) -> str | None:

@@ -16,8 +16,9 @@ from contextlib import AbstractContextManager, ExitStack, suppress
 from pathlib import Path
 from typing import BinaryIO
 
+from remit.core.untrusted_input import quote_bytes
 from remit.workspace.git.command import Git, GitError
-from remit.workspace.git.repository import BRANCH_FOLDER, BRANCH_PREFIX, OID, quote_path
+from remit.workspace.git.repository import BRANCH_FOLDER, BRANCH_PREFIX, OID
 from remit.workspace.place.workspace import PRIVATE_GIT_FOLDER, Workspace, find_git_view
 from remit.workspace.safe_files import (
     hold_lock,
@@ -312,7 +313,7 @@ def take_over_commits(tree: Workspace) -> None:
 
 
 def write_alternates(objects: Path, *stores: Path) -> None:
-    (objects / "info/alternates").write_bytes(b"".join(quote_path(os.fsencode(path)) + b"\n" for path in stores))
+    (objects / "info/alternates").write_bytes(b"".join(quote_bytes(os.fsencode(path)) + b"\n" for path in stores))
 
 
 def read_short_file(path: Path) -> str:

@@ -115,10 +115,6 @@ def record_own_writes(state: Path, name: str, hashes: Iterator[str]) -> None:
     write_below(state, state / OWN_WRITES_FILE, "\n".join([name, *list(known)[:MAX_OWN_WRITES], ""]).encode())
 
 
-def is_own_write(workspace: Workspace, path: str, sha256: str) -> bool:
-    return path.startswith(f"{TRACKED_LOGS_FOLDER}/") and sha256 in read_own_writes(workspace.state)[1:]
-
-
 class IndexLocked(RuntimeError):
     """git's index is locked: by a commit that called this hook, or after a crash."""
 

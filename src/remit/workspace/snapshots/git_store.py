@@ -13,6 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from remit.core.python_runtime import prepare_type
+from remit.core.untrusted_input import quote_bytes
 from remit.workspace.contents.content_store import BlobFolder, RemitRepository
 from remit.workspace.contents.fast_import import FastImport
 from remit.workspace.git.command import Git, GitError
@@ -21,7 +22,6 @@ from remit.workspace.git.repository import (
     may_have_refs_below,
     parse_batch_output,
     prefix_in_repository,
-    quote_path,
     read_worktree_form,
 )
 from remit.workspace.place.workspace import Workspace
@@ -114,11 +114,11 @@ class GitSnapshotStore:
         if base:
             yield f"from {base}\n".encode()
         for path in (p for p, seen in files.items() if seen is None):
-            yield b"D %s\n" % quote_path(prefix + os.fsencode(path))
+            yield b"D %s\n" % quote_bytes(prefix + os.fsencode(path))
         for path, seen in files.items():
             if seen is not None:
                 content = read_content(self.workspace, path, seen)
-                words = (seen.version.mode.encode(), quote_path(prefix + os.fsencode(path)), len(content), content)
+                words = (seen.version.mode.encode(), quote_bytes(prefix + os.fsencode(path)), len(content), content)
                 yield b"M %s inline %s\ndata %d\n%s\n" % words
         yield b"\n"
 

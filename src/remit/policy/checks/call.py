@@ -1,4 +1,4 @@
-"""A session that fails again and again has to stop and ask (circuit breaker)."""
+"""Checks on the call itself: arguments that cannot be judged, and a session that fails again and again."""
 
 from remit.core.call import ToolCall
 from remit.core.decision import Facts, Finding
@@ -8,8 +8,18 @@ MAX_EQUAL_DENIALS = 3
 MAX_FAILURES = 5
 
 
-def check(call: ToolCall, facts: Facts) -> Finding | None:
-    """Find CIRCUIT_OPEN after three equal denials, or five failed tools, in a row."""
+def check_arguments(call: ToolCall, facts: Facts) -> Finding | None:
+    """Find INVALID_ARGUMENTS if the path or the command is missing or is no text: such a call cannot be judged."""
+    if call.malformed is None:
+        return None
+    message = f"The arguments of {call.tool} cannot be judged: {call.malformed}."
+    return Finding("arguments", "INVALID_ARGUMENTS", message)
+
+
+def check_circuit(call: ToolCall, facts: Facts) -> Finding | None:
+    """Find CIRCUIT_OPEN after three equal denials, or five failed tools, in a row: the session has to stop and ask
+    (circuit breaker).
+    """
     session = facts.session
     if session.denials >= MAX_EQUAL_DENIALS:
         # Behind the tabulator stands which call it was.
