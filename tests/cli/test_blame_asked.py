@@ -4,7 +4,7 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,9 +15,8 @@ from conftest import run_git
 from forked_commands import start_ready
 from gate.driving import Agent, governed
 from processes import daemons_of, fields
-from provenance.test_kept_attributions import PATH, History, commit
-from remit.cli.ask_daemon import CLIENT_FOLDER, COMPARED_VARIABLES, find_git
-from remit.cli.blame.question_server import DECLINE, QuestionServer
+from provenance.test_kept_attributions import commit
+from remit.cli.ask_daemon import CLIENT_FOLDER, find_git
 from remit.servers.daemon import socket_path
 from remit.wiring.hook_client import install_client
 from remit_hook.__main__ import ACK_TIMEOUT_S
@@ -164,91 +163,3 @@ def test_a_question_that_is_not_accepted_in_time_leaves_the_socket_to_calls(agen
         listener.listen()
         assert run(agent, "src/new.py", asked=True, patience_s=OWN_PATIENCE_S).returncode == UNANSWERED
     assert place.exists()
-
-
-# -- answers in memory -------------------------------------------------------------------------------------------
-
-
-def make_message(agent: Agent, *words: str) -> bytes:
-    variables = [f"{name}={os.environ[name]}" for name in COMPARED_VARIABLES if name in os.environ]
-    fields = (str(agent.cwd), "0", "utf-8", find_git(), str(len(variables)), *variables, "blame", *words)
-    return b"".join(os.fsencode(field) + b"\0" for field in fields)
-
-
-@pytest.mark.parametrize("seed", [1, pytest.param(4, marks=pytest.mark.live)])
-def test_a_remembered_answer_is_the_answer_of_a_new_question(agent: Agent, seed: int) -> None:
-    history, server = History(agent, seed), QuestionServer()
-    for _ in range(30):
-        history.step()
-        for words in ([PATH], ["--porcelain", "-w", PATH]):
-            message = make_message(agent, *words)
-            for _ in range(2):
-                old, new = server.answer(message), QuestionServer().answer(message)
-                assert undated(old) == undated(new) != DECLINE
-
-
-def undated(answer: bytes) -> list[bytes]:
-    """An answer without the times that git gives to lines that are not committed."""
-    return [line for line in answer.split(b"\n") if b"00000000" not in line and b"-time " not in line]
-
-
-def change_attributes(agent: Agent) -> None:
-    (agent.cwd / ".gitattributes").write_text("*.py diff=python\n")
-
-
-def change_mailmap(agent: Agent) -> None:
-    (agent.cwd / ".mailmap").write_text("Another Name <person@example.org>\n")
-
-
-def change_settings(agent: Agent) -> None:
-    run_git(agent.cwd, "config", "blame.showEmail", "true")
-
-
-def change_included_settings(agent: Agent) -> None:
-    (Path.home() / "more").write_text("[blame]\n\tshowEmail = true\n")
-    run_git(agent.cwd, "config", "include.path", str(Path.home() / "more"))
-
-
-def change_file_elsewhere(agent: Agent) -> None:
-    agent.write("src/other.py", "x = 1\n")
-
-
-def change_history(agent: Agent) -> None:
-    run_git(agent.cwd, "commit", "-q", "--amend", "--no-edit", "--author", "B <b@example.org>")
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        change_attributes,
-        change_mailmap,
-        change_settings,
-        change_included_settings,
-        change_file_elsewhere,
-        change_history,
-    ],
-)
-def test_an_answer_is_found_anew_when_what_it_depends_on_changes(agent: Agent, change: Callable[[Agent], None]) -> None:
-    commit(agent.cwd)
-    server, message = QuestionServer(), make_message(agent, "src/new.py")
-    server.answer(message)
-    before = server.answers[message]
-    server.answer(message)
-    assert server.answers[message] is before
-    change(agent)
-    assert server.answer(message) == QuestionServer().answer(message)
-    assert server.answers[message] is not before
-
-
-@pytest.mark.parametrize("words", [["--since", "1 hour", "src/new.py"], ["HEAD", "src/new.py"], ["--date=relative"]])
-def test_an_answer_that_depends_on_more_is_not_remembered(agent: Agent, words: list[str]) -> None:
-    server = QuestionServer()
-    server.answer(make_message(agent, *words, *([] if "src/new.py" in words else ["src/new.py"])))
-    assert not server.answers
-
-
-def test_lines_that_are_not_committed_have_the_time_of_the_question(agent: Agent) -> None:
-    (agent.cwd / "src/new.py").write_text("NEW_NAME = 3\n")
-    server = QuestionServer()
-    assert server.answer(make_message(agent, "src/new.py")) != DECLINE
-    assert not server.answers

@@ -116,7 +116,6 @@ class Cart:
         "a local is renamed": (("~total", "running"),),
         "a loop variable is renamed": (("~part", "piece"),),
         "a comprehension variable is renamed": (("entry", "row"),),
-        "a lambda parameter is renamed": (("lambda name: len(name)", "lambda word: len(word)"),),
         "a file handle is renamed": (("~handle", "stream"),),
         "an exception variable is renamed": (("~error", "cause"),),
         "several locals are renamed": (("~chosen", "picked"), ("~seen", "content")),
@@ -319,7 +318,7 @@ export const run = (shapes: Shape[]): number[] => shapes.map((s) => area(s, 2));
     {
         "four spaces": (("\n  ", "\n    "),),
         "a parameter is renamed": (("~factor", "times_"),),
-        "a local is renamed": (("const size", "const s"), ("return size", "return s")),
+        "a local is renamed": (("~found", "sum_"),),
         "a loop variable is renamed": (
             ("let i = 0; i < times; i++", "let n = 0; n < times; n++"),
             ("(item, i)", "(item, n)"),
@@ -780,7 +779,6 @@ namespace Store {
         "a loop variable is renamed": (("~part", "piece"),),
         "a counter is renamed": (("int i = 0; i < total; i++", "int n = 0; n < total; n++"), ("size + i", "size + n")),
         "an exception variable is renamed": (("~error", "cause"),),
-        "a lambda's parameter is renamed": (("~each", "one"),),
         "a local is renamed": (("~twice", "fn"),),
         "methods change places": (
             (CSHARP_MOVED, ""),

@@ -280,4 +280,12 @@ TRAPS: tuple[tuple[str, str, str], ...] = (
     ("a.json", '{"a": 1, "b": 2}', '{"b": 2, "a": 1}'),
     ("a.json", '{"a": "x y"}', '{"a": "x  y"}'),
     ("a.toml", "[a]\nx = 1\n[b]\n", "[a]\n[b]\nx = 1\n"),
+    # Names that a scope seems to bind, and others see
+    ("a.php", "<?php\n$f = function () use ($x) { return $x; };", "<?php\n$f = function () use ($y) { return $y; };"),
+    ("a.js", "for (var i = 0; i < 3; i++) { g(i); }", "for (var k = 0; k < 3; k++) { g(k); }"),
+    (
+        "a.py",
+        "def f():\n def g(x: int = 0): return x\n x = 1\n return g, x\n",
+        "def f():\n def g(y: int = 0): return y\n y = 1\n return g, y\n",
+    ),
 )

@@ -219,14 +219,11 @@ class BlameStyle(Struct, frozen=True):
 
 
 class BlameReply(Struct, frozen=True):
-    """The answer's bytes, the notice for standard error, and the pager to show the answer in, if any. git dates lines
-    that are not committed by the time of the question.
-    """
+    """The answer's bytes, the notice for standard error, and the pager to show the answer in, if any."""
 
     out: bytes
     notice: str = ""
     pager: str = ""
-    has_uncommitted_lines: bool = False
 
 
 def compose_reply(
@@ -243,7 +240,7 @@ def compose_reply(
     notice = f"None of the {len(lines)} lines matches.\n" if only.is_selective and not shown else ""
     if as_json:
         out = encode_json({"schema_version": 1, "data": {"lines": shown}}).encode() + b"\n"
-        return BlameReply(out, notice, has_uncommitted_lines=answer.has_uncommitted_lines)
+        return BlameReply(out, notice)
     style = BlameStyle(
         coloured=has_colour(color, caller.variables, is_terminal=columns > 0),
         letters="utf" not in caller.encoding.lower(),
@@ -253,7 +250,7 @@ def compose_reply(
     )
     out = render_blame(arguments, answer.git_output, lines, shown, style)
     pager = choose_pager(answer.settings.user_values, caller.variables) if columns else ""
-    return BlameReply(out, notice, pager, answer.has_uncommitted_lines)
+    return BlameReply(out, notice, pager)
 
 
 def write_reply(reply: BlameReply) -> None:
@@ -330,7 +327,6 @@ class BlameAnswer(Struct, frozen=True):
     lines: list[BlamedLine]
     settings: BlameGitSettings
     git_output: bytes
-    has_uncommitted_lines: bool = False
 
 
 def answer_question(question: BlameQuestion, *, fewer: bool, only_lines: bool, narrow: bool = False) -> BlameAnswer:
@@ -398,8 +394,7 @@ def answer_question(question: BlameQuestion, *, fewer: bool, only_lines: bool, n
                 out = escape_newlines_in_paths(out, porcelain)
             if narrow:
                 out = shorten_authors(out, porcelain)
-        has_uncommitted_lines = not all(line.version.has_commit for line in given)
-        return BlameAnswer(lines, settings.result(), out, has_uncommitted_lines)
+        return BlameAnswer(lines, settings.result(), out)
 
 
 def uncommitted_lines(question: BlameQuestion, blamer: Blamer, error: GitError) -> list[GitLine]:

@@ -248,7 +248,7 @@ class _DefinitionFinder:
             try:
                 nodes = flatten_tree(node, self.source.content, language)
                 replaced = {n: "\0self" for n, t in enumerate(nodes) if t.leaf and t.named and t.text == own_name}
-                replaced |= local_names(nodes, language.naming, self.source.macro_words)
+                replaced |= local_names(nodes, language, self.source.macro_words)
                 name = language.separator.join(filter(None, names))[:MAX_NAME_CHARS]
                 hashed = hash_form(render_form(nodes, language, replaced))
                 self.definitions[node.id] = Definition(kind, name, lines.start, lines.end, hashed)

@@ -127,14 +127,14 @@ class Item:
         """
         skip = self.body.start_byte if self.body is not None else -1
         language, source = self.language, self.source
-        # A Rust macro behind an attribute receives the whole item, names included.
-        names_are_visible = source.reads_argument_names or (language.name == "rust" and self.has_attribute)
+        # What an attribute stands for may receive the whole item, names included.
+        names_are_visible = source.reads_argument_names or self.has_attribute
         parts: list[str] = []
         for node in self.nodes:
             nodes = flatten_tree(node, source.content, language, skip)
             names = {n: source.renames[t.text] for n, t in enumerate(nodes) if t.leaf and t.text in source.renames}
             if not names_are_visible:
-                names |= local_names(nodes, language.naming, source.macro_words)
+                names |= local_names(nodes, language, source.macro_words)
             if node.type == "import_declaration" and language.name == "go":
                 nodes = sort_go_imports(nodes)
             parts.append(render_form(nodes, language, names))

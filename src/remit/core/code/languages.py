@@ -5,17 +5,22 @@ kind alone for any child.
 """
 
 import re
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeVar, get_args, get_origin
 
-from msgspec import Struct
+from msgspec import Struct, convert, structs
 
-from remit.core.code.binding_rules import NAMING, NO_NAMING, Kinds, Naming, kinds, read_rows
 from remit.core.code.comments import is_instruction
+from remit.core.python_runtime import prepare_type
 
+Kinds: TypeAlias = frozenset[str]
 ReorderRule: TypeAlias = Literal["fixed", "runs", "executed", "free"]
 """Freedom of functions to move: `fixed` nowhere; `runs` among neighbours, callees first; `executed` between statements
 that run while the file is read; `free` within their container.
 """
+
+
+def kinds(text: str) -> Kinds:
+    return frozenset(text.split())
 
 
 class Language(Struct, frozen=True, kw_only=True):
@@ -74,13 +79,58 @@ class Language(Struct, frozen=True, kw_only=True):
     """A carriage return before a line end is content."""
     comments_matter: bool = False
     """Something reads each comment of the file."""
-
-    @property
-    def naming(self) -> Naming:
-        return NAMING.get(self.name, NO_NAMING)
+    function_wide: bool = False
+    """Every variable in a function belongs to the function."""
+    unused_names_matter: bool = False
+    """The name of an unused variable may have a purpose."""
+    reserved_words: Kinds = frozenset()
+    """Words beside those of the grammar that cannot name every local variable, or name something else."""
+    name_readers: Kinds = frozenset()
+    """Words, or kinds of nodes, that read local names as text."""
+    exposed_kinds: Kinds = frozenset()
+    """Nodes in which a name is seen from outside, beside those of `local_names`."""
+    exposing_calls: str = r"(?!)"
+    """Functions and, with a `!`, macros that may see how an argument is spelt, or what a parameter is called."""
+    private: Literal["underscore", "module", "static", "unmarked", "none"] = "none"
+    """Rule for functions that no other file can name."""
 
     def is_kept_comment(self, comment: str) -> bool:
         return self.comments_matter or re.match(self.kept_comments, comment) is not None or is_instruction(comment)
+
+
+T = TypeVar("T", bound=Struct)
+ROW = re.compile(r"(\w+)(?: like (\w+))?:")
+FIELD = re.compile(r"^ {4}(\w+)(?: (\S+))?:(.*(?:\n {8}.*)*)", re.MULTILINE)
+
+
+def read_rows(kind: type[T], table: str) -> dict[str, T]:
+    """Return the rows of a table by name.
+
+    A row begins with `name:`, or with `name like other:` to add to the other's sets and mappings. A field is
+    `field: words`, with words `key=value` for a mapping, or `field key: words` for one entry; it goes on in lines that
+    are indented further.
+    """
+    types = {field.name: field.type for field in structs.fields(kind)}
+    rows: dict[str, dict[str, Any]] = {}
+    for block in re.split(r"\n(?=\w)", table.strip()):
+        head, _, body = block.partition("\n")
+        (name, other), *_ = ROW.findall(head)
+        row = {**rows.get(other, {}), **({"name": name} if "name" in types else {})}
+        for field, key, text in FIELD.findall(body):
+            parts = list(map(str.strip, text.split("\n")))
+            words, container = " ".join(parts).split(), get_origin(types[field])
+            if container is frozenset:
+                row[field] = row.get(field, frozenset()) | set(words)
+            elif container is dict:
+                is_text = get_args(types[field])[1] is str
+                entries = {key: "".join(parts) if is_text else words} if key else dict(w.split("=") for w in words)
+                row[field] = {**row.get(field, {}), **entries}
+            elif container is tuple:
+                row[field] = words
+            else:
+                row[field] = types[field] is bool or "".join(parts).strip("'")
+        rows[name] = row
+    return {name: convert(row, prepare_type(kind)) for name, row in rows.items()}
 
 
 ROWS = r"""
@@ -100,6 +150,11 @@ python:
     harmless_decorators: property staticmethod classmethod abstractmethod override
     commas: argument_list parameters list dictionary set import_from_statement
     either_quotes: yes
+    function_wide: yes
+    reserved_words: False None True super
+    name_readers: locals vars eval exec globals dir compile f_locals _getframe currentframe getouterframes ic
+        nameof argname co_varnames co_freevars co_cellvars getclosurevars sql
+    private: underscore
 javascript:
     suffixes: .js .mjs .cjs .jsx
     definitions: function_declaration=function generator_function_declaration=function class_declaration=class
@@ -122,6 +177,11 @@ javascript:
     line_sensitive_words: abstract accessor async declare global interface module namespace type
     kept_comments: #!|///\s*<|/\*\s*(webpack|@vite|@jsx|istanbul)
         |//\s*@jsx|(//|/\*)\s*[#@]__|(//|/\*\*?)[\s*]*@(jsx|jest-env)
+    reserved_words: arguments NaN Infinity undefined require module exports eval await yield enum implements interface
+        package private protected public null super this true false type declare namespace abstract any unknown never
+    name_readers: eval Function with
+    exposing_calls: controller|factory|service|directive|filter|config|run|provider|decorator|component|inject|invoke
+    private: module
 typescript like javascript:
     suffixes: .ts .mts .cts
     definitions: function_signature=function abstract_class_declaration=class interface_declaration=interface
@@ -145,6 +205,7 @@ go:
     barriers: package_clause import_declaration
     movable_kinds: function_declaration method_declaration
     commas: argument_list parameter_list literal_value
+    reserved_words: init main
 rust:
     suffixes: .rs
     definitions: function_item=function function_signature_item=function impl_item=impl struct_item=struct
@@ -166,6 +227,11 @@ rust:
     layout_blind_macros: e?print(ln)?|format|write(ln)?|panic|vec|(debug_)?assert(_eq|_ne)?|matches
         |todo|unreachable|unimplemented|format_args|anyhow|bail|info|warn|error|debug|trace|log|json|quote
         |select|(try_)?join|thread_local|lazy_static|bitflags|dbg|env|concat|include_str|include_bytes|include|cfg
+    reserved_words: abstract become box crate do final macro mut override priv self super typeof unsized virtual
+    name_readers: stringify dbg concat_idents asm
+    exposing_calls: (?!(?:e?print(?:ln)?|format|write(?:ln)?|panic|vec|(?:debug_)?assert_(?:eq|ne)|matches
+        |todo|unreachable|unimplemented|format_args|anyhow|bail)!).*!
+    private: unmarked
 java:
     suffixes: .java
     definitions: class_declaration=class interface_declaration=interface enum_declaration=enum
@@ -178,6 +244,7 @@ java:
     order: free
     movable_kinds: method_declaration
     commas: array_initializer element_value_array_initializer
+    reserved_words: boolean const false goto non null super this true var void
 c:
     suffixes: .c .h
     definitions: function_definition=function struct_specifier=struct union_specifier=union enum_specifier=enum
@@ -187,11 +254,18 @@ c:
     movable_kinds: function_definition
     separator: ::
     macros: preproc_def preproc_function_def
+    reserved_words: linux unix i386 errno stdin stdout stderr NULL EOF assert offsetof INFINITY NAN I complex imaginary
+        major minor makedev va_start va_end va_arg va_copy setjmp near far small interface min max typeof
+    name_readers: preproc_include
+    exposing_calls: [A-Z_][A-Z0-9_]*|\w*assert\w*|\w*stringify|x?str|dbg
+        |offsetof|container_of|\w*for_each\w*|g_return_(val_)?if_fail|\w*unit_test\w*|\w*add_\w*test\w*
+    private: static
 cpp like c:
     suffixes: .cc .cpp .cxx .hh .hpp .hxx .ipp
     definitions: class_specifier=class namespace_definition=namespace
     containers: namespace_definition class_specifier struct_specifier
     wrappers: template_declaration
+    reserved_words: import module export override final
 ruby:
     suffixes: .rb .rake .gemspec
     file_names: Rakefile Gemfile
@@ -201,6 +275,9 @@ ruby:
     order: executed
     movable_kinds: method singleton_method
     separator: ::
+    name_readers: binding eval instance_eval class_eval module_eval local_variables
+    reserved_words: __ENCODING__ __FILE__ __LINE__ __method__ __callee__ __dir__ __id__ __send__ loop raise lambda proc
+        binding it super self true false
 csharp:
     suffixes: .cs
     definitions: namespace_declaration=namespace class_declaration=class struct_declaration=struct
@@ -218,6 +295,12 @@ csharp:
     order: free
     movable_kinds: method_declaration
     commas: initializer_expression
+    unused_names_matter: yes
+    exposed_kinds: tuple_expression
+    reserved_words: value field var dynamic args extension nameof nint nuint
+    name_readers: nameof CallerArgumentExpression Assert ThrowIfNull ThrowIfNullOrEmpty ThrowIfNullOrWhiteSpace
+        ThrowIfZero ThrowIfNegative ThrowIfNegativeOrZero ThrowIfEqual ThrowIfNotEqual ThrowIfGreaterThan
+        ThrowIfLessThan ThrowIfGreaterThanOrEqual ThrowIfLessThanOrEqual Should
 php:
     suffixes: .php
     definitions: function_definition=function class_declaration=class interface_declaration=interface
@@ -232,6 +315,10 @@ php:
     commas: arguments formal_parameters array_creation_expression
     separator: ::
     barriers: namespace_definition namespace_use_declaration declare_statement text_interpolation
+    function_wide: yes
+    reserved_words: this GLOBALS argc argv http_response_header php_errormsg
+    name_readers: extract compact eval include include_once require require_once parse_str get_defined_vars
+        dynamic_variable_name unset_statement
 bash:
     suffixes: .sh .bash
     definitions: function_definition=function

@@ -5,26 +5,28 @@ of a different function has an equal tree, and so has a method moved to a differ
 parameters that callers may name, are visible outside: renaming them is no refactoring.
 """
 
+import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
 from remit.core.code.comments import LONE_MODIFIER, find_positional_marks
 from remit.core.code.definitions import parse_source
-from remit.core.code.flat_tree import MAX_DEPTH, TreeTooDeep, flatten_tree
-from remit.core.code.items import WORD_PATTERN, Item, SourceFile
+from remit.core.code.flat_tree import TreeTooDeep, flatten_tree
+from remit.core.code.items import WORD_PATTERN, Item, SourceFile, find_declared_name
 from remit.core.code.languages import find_language
-from remit.core.code.local_names import NameScopes
-
-if TYPE_CHECKING:
-    from tree_sitter import Node
 
 ComputedClass: TypeAlias = Literal["AST_REFACTOR", "INTENT_EVOLUTION"]
-NAME_ATTRIBUTES = frozenset({"__name__", "__qualname__"})
-"""Attributes that reveal a function's name."""
+CALLS = frozenset({"call", "call_expression"})
+NAME_REVEALERS = re.compile(
+    rb"""(?x) \.__(?:qual)?name__\b | \b(?: [gs]etattr | hasattr | modules | import_module | __import__ | __dict__
+    | getmembers | type_name | type_name_of_val | __func__ | __FUNCTION__ | __PRETTY_FUNCTION__ | dlsym
+    | source_location | eval | exec | globals | locals | vars | dir | Function )\b"""
+)
+"""Code that finds functions by name, or reveals names."""
 
 
 class FileChange(Struct, frozen=True):
@@ -60,7 +62,7 @@ def classify_file(file: FileChange, action: Sequence[FileChange]) -> ComputedCla
     try:
         keeps_meaning = not language.layout_matters and keeps_positions(old, new)
         others = [f for f in action if f is not file]
-        is_refactoring = keeps_meaning and has_same_kinds(old, new) and is_equivalent(old, new, file.path, others)
+        is_refactoring = keeps_meaning and is_equivalent(old, new, file.path, others)
     except TreeTooDeep:
         return None
     return "AST_REFACTOR" if is_refactoring else "INTENT_EVOLUTION"
@@ -74,47 +76,6 @@ def keeps_positions(old: SourceFile, new: SourceFile) -> bool:
         return False
     same_marks = find_positional_marks(old.content) == find_positional_marks(new.content)
     return same_marks and old.stringified_calls == new.stringified_calls
-
-
-def has_same_kinds(old: SourceFile, new: SourceFile) -> bool:
-    """Return whether both versions have as many named nodes of each kind, without comments and grouping brackets.
-
-    Equal normal forms do. The question is cheap, and most changes answer it with no. Raises TreeTooDeep.
-    """
-    old_nodes, new_nodes = [old.root], [new.root]
-    while len(old_nodes) == len(new_nodes) == 1 and old_nodes[0].type == new_nodes[0].type and old_nodes[0].children:
-        old_nodes, new_nodes = drop_equal_ends(old, old_nodes[0].children, new, new_nodes[0].children)
-    return count_kinds(old, old_nodes) == count_kinds(new, new_nodes)
-
-
-def drop_equal_ends(
-    old: SourceFile, old_nodes: "Sequence[Node]", new: SourceFile, new_nodes: "Sequence[Node]"
-) -> "tuple[Sequence[Node], Sequence[Node]]":
-    def is_equal(a: "Node", b: "Node") -> bool:
-        return a.type == b.type and (old.content[a.start_byte : a.end_byte] == new.content[b.start_byte : b.end_byte])
-
-    shorter = min(len(old_nodes), len(new_nodes))
-    start = next((n for n in range(shorter) if not is_equal(old_nodes[n], new_nodes[n])), shorter)
-    rest = shorter - start
-    end = next((n for n in range(rest) if not is_equal(old_nodes[-1 - n], new_nodes[-1 - n])), rest)
-    return old_nodes[start : len(old_nodes) - end], new_nodes[start : len(new_nodes) - end]
-
-
-def count_kinds(source: SourceFile, nodes: "Sequence[Node]") -> Counter[str]:
-    language = source.language
-    kinds: Counter[str] = Counter()
-    pending = [(node, 1) for node in nodes]
-    while pending:
-        node, depth = pending.pop()
-        kind = node.type
-        if depth > MAX_DEPTH:
-            raise TreeTooDeep
-        if kind in language.comments or not (node.child_count or source.text(node).strip()):
-            continue
-        kinds[kind] += node.is_named and kind not in language.grouping_kinds
-        if kind != "string" or not language.either_quotes:
-            pending += [(child, depth + 1) for child in node.children]
-    return kinds
 
 
 def is_equivalent(old: SourceFile, new: SourceFile, path: str, others: Sequence[FileChange]) -> bool:
@@ -229,17 +190,30 @@ def find_private_renames(old: SourceFile, new: SourceFile, path: str) -> dict[st
     if not removed or len(removed) != len(added):
         return {}
     pairs = dict(zip(removed, added, strict=True))
-    uses_old, uses_new = WordUses(old), WordUses(new)
-    certain = not uses_old.revealing and all(
-        uses_old.variables[a] > 1
-        and a not in uses_old.others
-        and b in uses_new.variables
-        and b not in uses_new.others
-        and not {b} & (uses_old.variables.keys() | uses_old.others)
-        and not {a} & (uses_new.variables.keys() | uses_new.others)
-        for a, b in pairs.items()
+    (old_calls, old_words), (new_calls, new_words) = count_words(old, removed), count_words(new, added)
+    is_certain = (
+        not NAME_REVEALERS.search(old.content)
+        and not old.pasting_macros
+        and all(old_calls[a] == new_calls[b] > 0 for a, b in pairs.items())
+        and (old_words | new_words).isdisjoint([*removed, *added])
     )
-    return pairs if certain else {}
+    return pairs if is_certain else {}
+
+
+def count_words(source: SourceFile, functions: Collection[str]) -> tuple[Counter[str], set[str]]:
+    """Return how often functions are called by their names, and all words elsewhere but in comments."""
+    calls: Counter[str] = Counter()
+    others = set(source.macro_words)
+    definitions = [item.definition for item in source.items if item.definition is not None and item.name in functions]
+    names = [each.child_by_field_name("name") or find_declared_name(each) for each in definitions]
+    own_names = {name.start_byte for name in names if name is not None}
+    nodes = flatten_tree(source.root, source.content, source.language)
+    for node in nodes:
+        if node.text in functions and node.field == "function" and nodes[node.parent].kind in CALLS:
+            calls[node.text] += 1
+        elif node.leaf and node.start not in own_names:
+            others.update(WORD_PATTERN.findall(node.text))
+    return calls, others
 
 
 def list_new_private_functions(source: SourceFile, other_version: SourceFile, path: str) -> list[str]:
@@ -251,7 +225,7 @@ def list_new_private_functions(source: SourceFile, other_version: SourceFile, pa
 def is_private(item: Item, path: str) -> bool:
     """Return whether no other file can name the function, by the language's rule."""
     top, parts = item.source.root.children, item.node.children
-    match item.language.naming.private:
+    match item.language.private:
         case "underscore":
             return item.name.startswith("_") and not item.name.startswith("__")
         case "module":
@@ -266,32 +240,3 @@ def is_private(item: Item, path: str) -> bool:
             return not is_marked and item.name != "main" and not has_files
         case "none":
             return False
-
-
-class WordUses:
-    """Words of a version: occurrences as variables, and words in any other place."""
-
-    def __init__(self, source: SourceFile) -> None:
-        language, naming = source.language, source.language.naming
-        self.variables: Counter[str] = Counter()
-        self.others: set[str] = set(source.macro_words | naming.reserved_names)
-        self.revealing = bool(source.pasting_macros)
-        for item, node in ((each, node) for each in source.items for node in each.nodes):
-            own_name = item.definition.child_by_field_name("name") if item.definition is not None else None
-            names = NameScopes(flatten_tree(node, source.content, language), naming)
-            for at, leaf in enumerate(names.nodes):
-                parent = names.nodes[leaf.parent].kind if leaf.parent >= 0 else ""
-                self.revealing |= leaf.text in NAME_ATTRIBUTES and parent == "attribute"
-                if not leaf.leaf:
-                    continue
-                self.revealing |= leaf.text in naming.name_revealers or names.is_dynamic(leaf)
-                # A name bound or defined here again is a different function of the same name.
-                is_defined = leaf.field == "name" and parent in language.definitions
-                is_bound_again = (is_defined or names.binding(at) is not None) and (
-                    own_name is None or leaf.start != own_name.start_byte
-                )
-                is_plain = names.is_variable(at) and not names.is_member(at) and not names.has_other_meaning(at)
-                if is_plain and not is_bound_again and not names.is_passed_to_call(at):
-                    self.variables[leaf.text] += 1
-                else:
-                    self.others.update([leaf.text.strip("\"'`:"), *WORD_PATTERN.findall(leaf.text)])

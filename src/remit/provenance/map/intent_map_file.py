@@ -166,7 +166,7 @@ def hash_tail(path: Path, end: int) -> str:
     return sha256(tail) if len(tail) == end - start else ""
 
 
-VERSION = 3
+VERSION = 4
 BUSY_TIMEOUT_S = 5.0
 LOG_KEY = "log"
 ARCHIVES_KEY = "archives"
