@@ -4,9 +4,7 @@ import csv
 import json
 from io import StringIO
 from pathlib import Path
-from typing import Any
 
-import arro3.io
 import pytest
 
 from cli.running import data, remit
@@ -68,9 +66,8 @@ def test_a_filter_that_nothing_can_meet_is_an_error_and_names_what_there_is(
     assert told in answer["error"]["message"] + answer["error"]["fix"]
 
 
-@pytest.mark.parametrize("form", ["csv", "parquet"])
-def test_an_export_that_fails_writes_nothing(agent: Agent, form: str) -> None:
-    done = run_in_bytes(["export", "--as", form, "--intent", "INT-999"], agent.cwd)
+def test_an_export_that_fails_writes_nothing(agent: Agent) -> None:
+    done = run_in_bytes(["export", "--as", "csv", "--intent", "INT-999"], agent.cwd)
     assert (done.returncode, done.stdout) == (2, b"")
     assert b"no record has the intent 'INT-999'" in done.stderr
 
@@ -106,17 +103,6 @@ def test_an_in_toto_statement_names_the_contents_that_a_change_left(agent: Agent
         {"name": "src/a.py", "digest": {"sha256": sha256(b"one\n"), "gitBlob": hash_git_blob(b"one\n")}}
     ]
     assert statement["predicate"]["metadata"]["dev.remit"]["event"] == "mutation"
-
-
-def test_parquet_has_the_rows_of_csv(agent: Agent, tmp_path: Path) -> None:
-    rows = list(csv.DictReader(remit(agent.cwd, "export", "--as", "csv").splitlines()))
-    done = run_in_bytes(["export", "--as", "parquet"], agent.cwd)
-    (tmp_path / "x.parquet").write_bytes(done.stdout)
-    arrow: Any = arro3.io
-    table = arrow.read_parquet(tmp_path / "x.parquet").read_all()
-    assert (table.num_rows, table.column_names) == (len(rows), list(rows[0]))
-    assert [value.as_py() for value in table["id"]] == [row["id"] for row in rows]
-    assert "parquet is no text" in remit(agent.cwd, "export", "--as", "parquet", "--json", code=2)
 
 
 @pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r", "\n", "＝"])

@@ -12,7 +12,7 @@ from cli.test_ledger import log_folder
 from conftest import run_git
 from gate.driving import Agent, body, governed, records
 from remit.cli.root import remit as command
-from remit.core.record import KEY, Body
+from remit.core.record import Body
 from remit.gate.gate import Gate
 from remit.ledger.log import SEGMENT_RECORDS
 from remit.ledger.log_files import list_archived_segments, list_live_segments
@@ -103,34 +103,6 @@ def test_an_agent_prunes_nothing(agent: Agent) -> None:
     said = remit(agent.cwd, "ledger", "prune", "--keep-days", "0", "--yes", "--json", code=3, CLAUDECODE="1")
     assert "FOR_PEOPLE" in said
     assert data(agent.cwd, "ledger", "verify")["pruned"] == []
-
-
-def test_a_proof_holds_before_and_after_its_record_is_pruned(agent: Agent, tmp_path: Path) -> None:
-    (first,) = data(agent.cwd, "log", "--event", "session_start", "-n", "1")
-    key = data(agent.cwd, "ledger", "key")["key"]
-    kept, later = tmp_path / "kept.json", tmp_path / "later.json"
-    kept.write_text(remit(agent.cwd, "ledger", "proof", first["id"]))
-    data(agent.cwd, "ledger", "prune", "--keep-days", "0", "--yes")
-    later.write_text(remit(agent.cwd, "ledger", "proof", str(first["metadata"][KEY]["chain"]["seq"])))
-    assert json.loads(later.read_text()).get("record") is None
-    for file in (kept, later):
-        assert data(tmp_path, "ledger", "check-proof", str(file), "--key", key)["trusted"]
-        assert data(tmp_path, "ledger", "check-proof", str(file), code=1)["holds"]
-    forged = json.loads(kept.read_text())
-    forged["record"] = forged["record"].replace("session_start", "session_ends_")
-    kept.write_text(json.dumps(forged))
-    assert not data(tmp_path, "ledger", "check-proof", str(kept), "--key", key, code=5)["holds"]
-
-
-def test_two_heads_are_proved_to_be_of_one_log_across_what_was_pruned(agent: Agent, tmp_path: Path) -> None:
-    old = data(agent.cwd, "ledger", "verify")["witnessed"]
-    data(agent.cwd, "ledger", "prune", "--keep-days", "0", "--yes")
-    remit(agent.cwd, "ledger", "head")
-    made = tmp_path / "proof.json"
-    made.write_text(remit(agent.cwd, "ledger", "consistency", str(old)))
-    found = data(agent.cwd, "ledger", "check-proof", str(made))
-    assert (found["holds"], found["trusted"], found["kind"]) == (True, True, "consistency")
-    assert "NOT_FOUND" in remit(agent.cwd, "ledger", "consistency", "1", "--json", code=2)
 
 
 @pytest.fixture

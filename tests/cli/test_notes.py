@@ -55,7 +55,7 @@ def test_notes_travel_to_a_clone_that_knows_nothing(agent: Agent, tmp_path: Path
         ("ai", "claude-code", "INT-001", "note"),
     ]
     assert "ai  claude-code, INT-001, by a note" in run(clone, "why", "src/app.py:2-3").stdout
-    assert data(clone, "notes", "audit")["findings"] == []
+    assert data(clone, "verify", "HEAD")["findings"] == []
     assert not (clone / ".git" / "remit").exists()
 
 
@@ -68,7 +68,7 @@ def test_nothing_is_written_where_nobody_said_so(agent: Agent) -> None:
     assert run(agent.cwd, "notes", "show").returncode == 2
 
 
-def test_an_audit_with_findings_ends_with_one(agent: Agent) -> None:
+def test_a_note_that_attests_more_than_its_commit_added_is_a_finding(agent: Agent) -> None:
     settings(agent.cwd, "[share]\nnotes = true")
     agent.write("src/app.py", BODY)
     commit(agent.cwd)
@@ -76,9 +76,9 @@ def test_an_audit_with_findings_ends_with_one(agent: Agent) -> None:
     text = run_git(agent.cwd, "notes", "--ref=ai", "show").replace(" 2-3\n", " 1-3\n")
     (agent.home / "note").write_text(text)
     run_git(agent.cwd, "notes", "--ref=ai", "add", "-f", "-F", str(agent.home / "note"))
-    done = run(agent.cwd, "notes", "audit", "HEAD")
+    done = run(agent.cwd, "verify", "HEAD")
     assert done.returncode == 1
-    assert "NOTE_OVERCLAIMS" in done.stdout
+    assert "RMT017" in done.stdout
     assert "attests lines 1 of 'src/app.py'" in done.stdout
 
 

@@ -15,6 +15,7 @@ from cli.running import run
         ("intent select --repo", "remit intent select --help", "'--repo' requires an argument"),
         ("log --nope", "remit log --help", "No such option '--nope'"),
         ("nots", "remit --help", "Did you mean 'notes'?"),
+        ("ledger proof 3", "remit ledger --help", "`remit ledger proof` was removed; instead: `remit ledger push`"),
     ],
 )
 def test_what_does_not_fit_names_its_command_and_where_to_read_on(

@@ -143,7 +143,7 @@ def end_attempt(engine: DbosEngine, intent: str, how: AttemptEnd, failure: str, 
     assert engine.end_attempt(attempt.token, attempt.key, how, failure, failure)
 
 
-def test_a_plan_is_forked_from_what_it_has_not_landed(plans: PlanRepository, home: Path) -> None:
+def test_what_a_plan_has_not_landed_is_started_anew_by_its_ids(plans: PlanRepository, home: Path) -> None:
     ids = plans.govern(4)
     add(plans, "INT-002", "dependencies: [INT-001]")
     plans.remit(*START, *plans.database)
@@ -159,26 +159,21 @@ def test_a_plan_is_forked_from_what_it_has_not_landed(plans: PlanRepository, hom
     states = [task["state"] for task in plans.status().values()]
     assert states == ["stuck", "blocked", "dropped", "waiting"]
 
-    assert "there is no plan 'other' here; known: " + old in plans.remit(
-        "plan", "fork", "other", *plans.database, code=2
-    )
-    assert "INT-004 did not end without landing" in plans.remit(
-        "plan", "fork", old, "--from", "INT-004", *plans.database, code=2
-    )
-    shown = plans.remit("plan", "fork", old, "--from", "INT-001", "--dry-run", *plans.database)
-    assert [id for id in ids if f"\n{id}  " in shown] == ["INT-001", "INT-002"]
     plans.remit("intent", "set-status", "INT-003", "ABORTED")
-    shown = plans.remit("plan", "fork", old, "--yes", *plans.database)
-    assert "left out: INT-003, which is ABORTED" in shown
-    assert f"goes on where {old} ended" in shown
+    plans.remit(*START, "INT-001", "INT-002", *plans.database)
     now = plans.status()
     assert {id: now[id]["state"] for id in ids if now[id]["plan"] != old} == {
         "INT-001": "waiting",
         "INT-002": "waiting",
     }
     assert now["INT-001"]["attempts"] == 2  # the next one is the third
-    assert now["INT-001"]["agents"] == ["small"]
-    assert "nothing left to do anew" in plans.remit("plan", "fork", old, *plans.database, code=2)
+    assert "INT-001 is waiting in plan" in plans.remit(*START, "INT-001", *plans.database, code=2)
+
+
+@pytest.mark.parametrize("more", [["one"], ["one,one"], ["one,two", "--agent", "one"]])
+def test_one_agent_has_no_rival(plans: PlanRepository, more: list[str]) -> None:
+    plans.govern(1)
+    assert "names no two agents" in plans.remit(*START, "INT-001", "--rivals", *more, *plans.database, code=2)
 
 
 def test_a_task_that_is_resumed_after_it_was_handed_in_is_ready_to_land(plans: PlanRepository, home: Path) -> None:
@@ -225,7 +220,7 @@ def test_an_order_to_a_plan_goes_to_its_tasks_and_one_without_effect_says_so(pla
     for _ in range(2):
         end_attempt(engine, "INT-001", AttemptEnd.FAILED, "exit 3")
     assert "`remit task retry INT-001` tries it again" in plans.remit("plan", "resume", "INT-001", *plans.database)
-    plans.remit("plan", "fork", first, "--yes", *plans.database)
+    plans.remit(*START, "INT-001", *plans.database)
     assert "later plans have its intents" in plans.remit("plan", "stop", first, *plans.database, code=2)
 
 

@@ -54,7 +54,7 @@ def test_of_two_rivals_the_smaller_change_lands_and_the_other_one_stays_a_branch
     agents = [f"--agent-command={name}={sys.executable} {AGENT} {{intent}} {n}" for name, n in (("one", 1), ("two", 9))]
     fleet.start_agents(1, agents)
     fleet.wait_for_workers()
-    said = fleet.remit("plan", "fork", id, "--agents", "two,one", "--yes")
+    said = fleet.remit("plan", "start", id, "--rivals", "two,one", "--yes")
     assert "builder    two" in said
     fleet.wait_until_landed()
     assert [(one["agent"], one["ended_as"]) for one in fleet.attempts(id)] == [

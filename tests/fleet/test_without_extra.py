@@ -57,7 +57,6 @@ FOR_A_PERSON = (
     "plan log",
     "plan land",
     "plan undo INT-001 --yes",
-    "plan fork p",
     "task retry INT-001",
     "task take INT-001",
     "task give-back INT-001",

@@ -16,7 +16,6 @@ OTHER_DOORS = {
     "remit_agent/terminal/blocks.py": "rich prints into a text of the conversation, each part escaped",
     "remit_agent/terminal/screen.py": "the conversation's blocks, escaped in blocks.py, above live lines",
     "policy/approvals.py": "the bell of a new card",
-    "records/log.py": "Parquet, refused on a terminal",
     "completion.py": "click's own script for a shell",
 }
 """Files that write to a stream by another way, each with the reason why nothing unescaped comes out there."""

@@ -28,8 +28,7 @@ from remit.ledger.archive import (
 from remit.ledger.index.index import Index
 from remit.ledger.log import SEGMENT_RECORDS
 from remit.ledger.log_files import LINE_LIMIT, archive_path, list_archived_segments, list_live_segments, list_segments
-from remit.ledger.proofs import LogTree, NoSuchRecord, find_tree_place
-from remit.ledger.reader import LogPosition, measure_log_bytes, read_bytes, read_lines, read_positions
+from remit.ledger.reader import LogPosition, find_tree_range, measure_log_bytes, read_bytes, read_lines, read_positions
 from remit.ledger.retention import compact, sealed_segments
 from remit.ledger.tree_heads import measure_tree, read_leaves
 from remit.ledger.verify_log import verify_log
@@ -135,27 +134,12 @@ def test_the_hashes_of_the_tree_are_kept_by_tiles_and_made_again_where_lost(log:
     (folder / "tiles" / "0").write_bytes(b"")
     compact(folder)
     found = list(read_leaves(folder))
-    kept = LogTree(folder).tile_leaves
+    kept = find_tree_range(folder, list_archived_segments(folder)[-1])[1]
     assert read_tile_row(folder, 0, 0, kept) == b"".join(found[:kept])
     assert len(read_tile_row(folder, 0, 0, kept + 1)) == kept * HASH_BYTES
     assert read_tile_row(folder, 1, 0, 9) == b"".join(
         compute_root(found[n : n + TILE_WIDTH]) for n in range(0, kept - TILE_WIDTH + 1, TILE_WIDTH)
     )
-
-
-@pytest.mark.parametrize("most", [0, 2, None])
-def test_the_tree_gives_each_subtree_archived_or_not(log: Path, tmp_path: Path, most: int | None) -> None:
-    folder = copy(log, tmp_path / "log")
-    if most != 0:
-        compact(folder, max_segments=most)
-    found = list(read_leaves(folder))
-    tree = LogTree(folder)
-    assert tree.size == len(found)
-    for low, high in [(0, 300), (0, 256), (0, 1), (299, 300), (256, 300), (128, 192), (64, 65), (0, 299)]:
-        assert tree.compute_root(low, high) == compute_root(found[low:high])
-    assert [find_tree_place(folder, n).index for n in (0, 150, 299)] == [0, 150, 299]
-    with pytest.raises(NoSuchRecord):
-        find_tree_place(folder, 300)
 
 
 content = st.lists(

@@ -77,6 +77,15 @@ the module), and the help line.
 A module is imported when its command is called: `remit --help` needs only the help lines. Other packages add to the
 sections: `remit.extensions`.
 """
+REMOVED = {
+    "ledger proof": "`remit ledger push` shares the log, and `remit ledger verify` holds it against signed heads",
+    "ledger consistency": "`remit ledger verify` holds the log against every signed head",
+    "ledger check-proof": "`remit ledger fetch` takes in a shared log, and `remit ledger verify` checks it",
+    "ledger import": "`remit import FILE`",
+    "plan fork": "`remit plan start ID…` starts anew what did not land; `--rivals NAME,NAME` lets agents compete",
+    "notes audit": "`remit verify [RANGE]` compares notes with the lines of their commits",
+}
+"""What to use in place of removed commands."""
 COMMANDS = {name: entry for commands in SECTIONS.values() for name, entry in commands.items()}
 
 
@@ -153,6 +162,10 @@ class LazyGroup(click.Group):
                         break
                     context = click.Context(command, parent=context, info_name=word)
                 error = click.UsageError(raised.format_message(), context)
+            if isinstance(raised, NoSuchCommand) and raised.ctx is not None:
+                name = f"{raised.ctx.command_path} {raised.command_name}".partition(" ")[2]
+                if name in REMOVED:
+                    error = click.UsageError(f"`remit {name}` was removed; instead: {REMOVED[name]}", raised.ctx)
             if "--json" in words[: words.index("--") if "--" in words else None]:
                 from remit.cli.output import encode_json, say  # not needed by valid commands
 

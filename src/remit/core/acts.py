@@ -8,7 +8,7 @@ ActClass: TypeAlias = Literal["loosen", "neutral", "tighten"]
 
 
 class Act(Enum):
-    """An act of a person: its words, for a sentence such as `… is for a person`, and its class."""
+    """An act of a person: the words for a sentence like `… is for a person`, and the class."""
 
     LOWER_MODE = "lowering the mode", "loosen"
     RAISE_MODE = "raising the mode", "tighten"

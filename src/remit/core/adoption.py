@@ -17,9 +17,9 @@ HOME_MARK = re.compile(r"\A~(?=/|\*|\Z)")
 
 
 class AdoptSettings(Struct, frozen=True, forbid_unknown_fields=True):
-    """The table `[adopt]` of a person's own settings. `remotes` are patterns for where `origin` lies, as host/path
-    without user, port and `.git`; `paths` for where the clone lies. A `*` stays in one part, `**` does not. `otherwise`
-    says what happens in other clones that carry rules: the agent is told, a change is asked about, or refused.
+    """The table `[adopt]` of a person's own settings. `remotes` are patterns of the address of `origin`, as host/path
+    without user, port and `.git`; `paths` of the clone's folder. A `*` stays in one part, `**` does not. `otherwise`
+    applies to clones with rules and without a match: the agent is told, a change is asked about, or refused.
     """
 
     remotes: tuple[str, ...] = ()
@@ -41,8 +41,8 @@ def is_match(pattern: str, text: str) -> bool:
 
 
 def normalise_remote(address: str, root: str) -> str:
-    """Return a remote's address as host/path, or as an absolute path where it lies on this machine; empty if it names
-    neither. It is a claim of the repository, and proves nothing.
+    """Return a remote's address as host/path, or as an absolute path on this machine; empty if the address names
+    neither. The repository claims the address, without proof.
     """
     if "://" in address:
         try:

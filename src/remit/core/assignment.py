@@ -1,4 +1,6 @@
-"""An assignment: what one attempt at a task may do, and until when, as the gate finds it in the attempt's worktree."""
+"""An assignment: the permissions of an attempt at a task and their end, as the gate reads them in the attempt's
+worktree.
+"""
 
 from collections.abc import Iterable
 from typing import Literal, TypeAlias
@@ -13,12 +15,12 @@ ANYWHERE = ("**",)
 
 
 class Assignment(Struct, frozen=True, forbid_unknown_fields=True):
-    """The terms of an attempt. A path is open to it if the intent's scope, `scope` and `paths` all match it.
+    """The terms of an attempt. A path is open if the intent's scope, `scope` and `paths` match.
 
-    `scope` holds the patterns that were proved apart from every other attempt's, `paths` those of the role. A change of
-    the intents file changes neither; its worker widens `scope` once the wider one is proved apart as well. The lease
-    ends at `until_boot_ns` on the clock that runs since the boot `boot`. `token` numbers the attempts of a repository
-    in the order of their claims.
+    `scope` holds the patterns proved apart from every concurrent attempt's, `paths` the role's. A change of the intents
+    file changes neither; the worker widens `scope` once the wider scope is proved apart as well. The lease ends at
+    `until_boot_ns` on the clock running since the boot `boot`. `token` numbers the attempts of a repository in the
+    order of their claims.
     """
 
     task: str

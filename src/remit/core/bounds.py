@@ -1,8 +1,8 @@
-"""The bounds of what comes in, one row each: every door that lets the same thing in asks here.
+"""Bounds of input, one row each: every door for the same kind of input asks here.
 
-A bound of one door that another lacks is no bound: a file tool once made the 1,900 folders in one another that no
-contained command may make, and nothing came back. `doors` names where a row is asked;
-`tests/house/test_bounds.py` finds the place of each, or the reason why it is not asked there.
+A bound that a second door lacks is no bound: a file tool once made 1,900 nested folders, forbidden to contained
+commands, and never returned. `doors` names the callers of a row; `tests/house/test_bounds.py` finds the place of each,
+or the reason for its absence.
 """
 
 from typing import Literal, TypeAlias

@@ -118,9 +118,9 @@ class ToolCall(Struct, frozen=True):
 class Outcome(Struct, frozen=True):
     """The agent's report of a finished call. The workspace is compared anyway: reports are weak evidence.
 
-    `positions` are lines that the tool claims to have written, by path as the agent wrote the path;
-    `changed_by_person`: the tool reports that a person edited the proposal; `read_only`: the output mentions a
-    read-only file system; `lacks_remit`: it says that the shell found no `remit`.
+    `positions` are the lines claimed by the tool, by path in the agent's spelling; `changed_by_person`: by the tool's
+    report a person edited the proposal; `read_only`: the output mentions a read-only file system; `lacks_remit`: the
+    output says the shell found no `remit`.
     """
 
     ok: bool = True

@@ -1,4 +1,4 @@
-"""A clock that is handed in: whoever reads the time or waits takes one, so that a test can move it."""
+"""The clock as an argument of code that reads the time or waits: tests pass a clock they can move."""
 
 from typing import Protocol
 
@@ -21,5 +21,5 @@ class Clock(Protocol):
         ...
 
     def wait(self, event: Waitable, seconds: float) -> bool:
-        """Wait for an event, at most so many seconds; whether it came."""
+        """Wait for an event, at most `seconds`; return whether the event came."""
         ...

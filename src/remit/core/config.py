@@ -82,7 +82,7 @@ class Hook(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class NamedHook(Struct, frozen=True):
-    """A hook and its place: `remit.toml#1` is the first hook in that file."""
+    """A hook and the place of its definition: `remit.toml#1` is the first hook in `remit.toml`."""
 
     name: str
     hook: Hook
@@ -166,7 +166,7 @@ def parse_mcp_servers(content: bytes) -> dict[str, dict[str, Any]]:
 
 
 def make_mcp_item(content: bytes) -> TrustItem:
-    """Return an `.mcp.json` as a trust item: its bytes are what a person trusts."""
+    """Return an `.mcp.json` as a trust item: a person trusts exactly these bytes."""
     text = json.encode(parse_mcp_servers(content)).decode()
     return TrustItem("mcp", MCP_FILE, text, sha256(b"mcp\0" + content))
 
@@ -322,13 +322,13 @@ class SessionSettings(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class IntentSettings(Struct, frozen=True, forbid_unknown_fields=True):
-    """What Remit writes into the files of intents: with `closing` the end of an intent and a block, with `all` each
-    status, with `never` nothing. The rest of an intent's life stands in the ledger. `layout` is where a new intent
-    goes: `auto` keeps to a list that is there. `ids` are counted, or six random
-    digits; `auto` counts as long as there is no remote.
+    """The statuses that Remit writes into the files of intents: with `closing` the end of an intent and a block, with
+    `all` each status, with `never` none. The ledger has the rest of an intent's life. `layout` is the place of a new
+    intent: `auto` keeps to an existing list. `ids` are counted, or six random digits; `auto` counts in repositories
+    without a remote.
 
     `auto_select` says how a session without a selection gets its intent. "bound": by a person's binding, `REMIT_INTENT`
-    or the branch's name only. "single": without any of these, the one open intent.
+    or the branch's name only. "single": otherwise the only open intent.
     """
 
     write_back: Literal["closing", "all", "never"] = "closing"
@@ -346,7 +346,7 @@ class LessonSettings(Struct, frozen=True, forbid_unknown_fields=True):
 class TranscriptSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """Retention of conversations, stored without secrets on this machine only.
 
-    `retain_days` 0 stores nothing: `remit why` then reads the agents' own transcripts.
+    `retain_days` 0 stores no conversation: `remit why` reads the agents' own transcripts instead.
     """
 
     retain_days: float = 90
@@ -376,15 +376,14 @@ class SnapshotSettings(Struct, frozen=True, forbid_unknown_fields=True):
 class ContainmentRules(Struct, frozen=True, forbid_unknown_fields=True):
     """Rules for running shell commands contained if their text does not show their writes.
 
-    `rewrite` "auto" contains commands in enforce mode if the agent accepts a rewritten command; "off" never does, and
-    effects are compared afterwards.
-    `generated` are patterns of unignored files that tools regenerate: contained commands may write untracked matches
-    under any intent, once a person trusts the patterns.
-    `data` are patterns of untracked runtime data, such as a local database: contained commands change the real files
-    under any intent, once a person trusts the patterns. Up to `data_snapshot_mib` of it are copied before a command.
-    `show` are secret places, such as `~/.aws/credentials`, that contained commands see, once a person trusts the list.
-    After `time_limit_s` a command is ended and judged by its effects so far; 0 means no limit. A command that writes
-    more than `size_limit_mib` is ended and keeps nothing. `ssh_agent` gives access to the ssh-agent.
+    `rewrite` "auto" contains commands in enforce mode if the agent accepts a rewritten command; "off" never does, and a
+    comparison afterwards finds the effects. `generated` are patterns of unignored files that tools regenerate:
+    contained commands may write untracked matches under any intent, once a person trusts the patterns. `data` are
+    patterns of untracked runtime data, such as a local database: contained commands change the real files under any
+    intent, once a person trusts the patterns. Up to `data_snapshot_mib` of it are copied before a command. `show` are
+    secret places, for example `~/.aws/credentials`, visible to contained commands once a person trusts the list. After
+    `time_limit_s` a command is ended and judged by the effects so far; 0 means no limit. A command writing more than
+    `size_limit_mib` is ended, and all writes are dropped. `ssh_agent` gives access to the ssh-agent.
     """
 
     rewrite: Literal["auto", "off"] = "auto"
@@ -464,10 +463,10 @@ class Trailers(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Verify(Struct, frozen=True, forbid_unknown_fields=True):
-    """Commands that check agents' writes, and in place of the intents' criteria what several agents land together.
+    """Commands checking agents' writes and, in place of the intents' criteria, work of several agents landing together.
 
-    The rewrites of `on_write` are recorded as its own, its failures reported. Each command of `landing` is text for
-    /bin/sh, runs contained on the files as they would land, and is ended after `landing_timeout_s` seconds.
+    Rewrites by `on_write` are recorded as made by the command, failures are reported. Each command of `landing` is text
+    for /bin/sh, runs contained on the files as they would land, and is ended after `landing_timeout_s` seconds.
     """
 
     on_write: tuple[OnWriteCommand, ...] = ()
@@ -498,8 +497,8 @@ class Verify(Struct, frozen=True, forbid_unknown_fields=True):
 class RunSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """Settings of Remit's own agent (`remit run`): the model as `PROVIDER:NAME`, the mode, and the limits of a run.
 
-    `window` is the model's context window in tokens where no table knows it. `edit_tools` are the names of the tools
-    for edits that are offered instead of those that suit the model. `language` and `instructions` go into the prompt.
+    `window` is the model's context window in tokens, for models missing in the table. `edit_tools` are the names of the
+    edit tools offered instead of the model's usual tools. `language` and `instructions` go into the prompt.
     """
 
     model: str | None = None
@@ -525,7 +524,7 @@ LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "::1")
 
 class ConsoleSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """Settings of the console (`remit serve`). `ntfy` is a topic of an ntfy server, `webhook` an address that gets
-    JSON: both are told that an agent waits for a person, once a person on this machine trusts the addresses.
+    JSON: both hear of agents waiting for a person, once a person on this machine trusts the addresses.
     """
 
     ntfy: str | None = None
@@ -539,7 +538,9 @@ class ConsoleSettings(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def trust_items(self) -> tuple[TrustItem, ...]:
-        """Return the addresses as one item: a repository must not choose where this machine's questions are told."""
+        """Return the notification addresses as one item to trust: a repository must not decide where this machine sends
+        its questions.
+        """
         if self.ntfy is None and self.webhook is None:
             return ()
         text = ", ".join(f"{name} {getattr(self, name)}" for name in ("ntfy", "webhook") if getattr(self, name))
@@ -565,10 +566,10 @@ def find_address_fault(address: str) -> str | None:
 
 
 class Commons(Struct, frozen=True, forbid_unknown_fields=True):
-    """Files that every change touches, and that no task of a plan owns: a lock file, a changelog.
+    """Files touched by every change and owned by no task of a plan: a lock file, a changelog.
 
     Landing runs `make`, once a person trusts the command, or changes go into `fragments`, a folder of one file each.
-    With `union` every task with the paths in its scope may write them, and landing keeps the lines of all.
+    With `union` every task with the paths in scope may write them, and landing keeps all lines.
     """
 
     paths: tuple[str, ...]
@@ -591,7 +592,7 @@ class Commons(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class AgentRole(Struct, frozen=True, forbid_unknown_fields=True):
-    """What an attempt in this role may do at most: a role narrows the intent, and never widens it.
+    """The maximum for an attempt in this role: a role narrows the intent, and never widens it.
 
     `agent` are agents in the order of preference, any if empty. `paths` narrow the intent's scope, `effects` the calls.
     After the attempt, the roles in `chain` continue in the same work tree. `max_usd`, `max_minutes` and `max_tokens`
@@ -622,7 +623,7 @@ class AgentRole(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class AgentBudget(Struct, frozen=True, forbid_unknown_fields=True):
-    """The most that an agent may spend in one plan, in all its attempts."""
+    """The maximum cost of an agent in a plan, over all attempts."""
 
     name: str
     max_usd: float | None = None
@@ -653,13 +654,13 @@ class OrchestratorSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """Settings of plans, which run several agents at once.
 
     Landed work goes to the branch `target`. `workers` attempts run at a time on this machine, up to `train` tasks land
-    together, a task is tried `attempts` times, and an attempt without a word for `stall_s` seconds is ended. `links`
-    are folders, such as those of dependencies, that each work tree sees read-only; `setup` is a command that prepares a
-    work tree before its agent starts, within `setup_minutes`. With `jail = "require"` no agent works on a machine
-    without bubblewrap. An intent lands as a `form`: a merge commit, or one
-    squashed commit. With a `remote` of git the branch is moved there first, and several hosts share it. A task begins
-    in the role `first_role`, and goes on in the roles of its chain. `max_usd` and `max_tokens` bound a plan that is
-    started without limits of its own, `task_max_usd` and `task_max_tokens` each task in it, `agents` an agent in it.
+    together, a task is tried `attempts` times, and an attempt silent for `stall_s` seconds is ended. `links` are
+    folders, for example of dependencies, visible read-only in each work tree; `setup` is a command preparing a work
+    tree before the agent starts, within `setup_minutes`. With `jail = "require"` no agent works on a machine without
+    bubblewrap. An intent lands as a `form`: a merge commit, or one squashed commit. With a git `remote` the remote's
+    branch moves first, and several hosts share the branch. A task begins in the role `first_role`, and continues in the
+    roles of the chain. `max_usd` and `max_tokens` bound a plan started without limits, `task_max_usd` and
+    `task_max_tokens` each task of the plan, `agents` each agent.
     """
 
     target: str = "remit/next"
@@ -736,10 +737,10 @@ class OrchestratorSettings(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ToolSettings(Struct, frozen=True, forbid_unknown_fields=True):
-    """What a person says of tools that stand in no agent's row: patterns of their names, such as `mcp__github__list_*`.
+    """A person's rules for tools missing in the agents' rows: patterns of names, for example `mcp__github__list_*`.
 
-    Tools in `read` and `harmless` need no intent; before those in `ask` a person is asked. Only the person's own
-    settings have it: a repository cannot call a tool harmless.
+    Tools in `read` and `harmless` need no intent; tools in `ask` need a person's yes. Only a person's own settings have
+    this table: a repository cannot call a tool harmless.
     """
 
     read: tuple[str, ...] = ()

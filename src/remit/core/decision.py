@@ -122,8 +122,8 @@ class Grant(Struct, frozen=True):
 class ProjectGrant(Struct, frozen=True, forbid_unknown_fields=True):
     """A `[[grants]]` entry of `remit.toml`: an approval for everyone in this project.
 
-    `code` is the waived rule, `id` the answer it came from. Exactly one of `pattern` (paths), `command` (first words)
-    and `tool` (calls without paths and command) is set.
+    `code` is the waived rule, `id` the underlying answer. Either `pattern` (paths), `command` (first words) or `tool`
+    (calls without paths and command) is set.
     """
 
     id: str

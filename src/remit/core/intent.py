@@ -90,7 +90,7 @@ UID_CHARS = 8
 
 
 def identify(intent: Intent) -> str:
-    """Return the hidden name that tells two intents of one label apart."""
+    """Return the hidden name that distinguishes two intents with the same label."""
     key = f"{intent.id}\0{intent.created_at}" if intent.created_at else intent.id
     return intent.uid or sha256(key.encode("utf-8", "surrogatepass"))[:UID_CHARS]
 
@@ -100,7 +100,7 @@ UID_MARK = "~"
 
 
 def tell_apart(intents: Sequence[Intent]) -> tuple[Intent, ...]:
-    """Return intents of one label with their uids in their ids; none where even those are the same."""
+    """Return intents of one label with the uids in their ids; empty if even the uids are equal."""
     uids = [identify(intent) for intent in intents]
     if len(set(uids)) < len(uids):
         return ()
@@ -108,7 +108,7 @@ def tell_apart(intents: Sequence[Intent]) -> tuple[Intent, ...]:
 
 
 def split_id(intent_id: str) -> tuple[str, str]:
-    """Return the label of an id and, where it is told apart, the uid."""
+    """Return the label of an id, and the uid if the id has a uid."""
     label, _, uid = intent_id.partition(UID_MARK)
     return label, uid
 
@@ -144,7 +144,7 @@ def key_by_uid(intents: Iterable[Intent]) -> dict[str, Intent]:
 
 
 def is_same_intent(old: Intent, new: Intent) -> bool:
-    """Return whether two versions are of one intent: a time that a person wrote by hand makes no other one of it."""
+    """Return whether two versions are of one intent; a time edited by hand does not make a new intent."""
     same = identify(old) == identify(new)
     return same or replace(old, uid=new.uid, created_at=new.created_at, updated_at=new.updated_at) == new
 
@@ -204,7 +204,7 @@ class IntentsDocument(Struct, frozen=True):
         return tuple(f for f in self.findings if f.severity == "error")
 
     def without(self, prefix: str) -> "IntentsDocument":
-        """Return the document without the intents whose files' names begin so."""
+        """Return the document without the intents in files with that name prefix."""
         left_out = {intent_id for intent_id, name in self.files.items() if name.startswith(prefix)}
         kept = tuple(intent for intent in self.intents if intent.id not in left_out)
         return self if not left_out else IntentsDocument(kept, self.findings, self.sha256, self.files, self.digests)

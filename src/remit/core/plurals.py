@@ -1,4 +1,4 @@
-"""Plurals: a number with the thing that it counts."""
+"""Plurals: a number with the counted noun."""
 
 
 def count_things(count: int, thing: str) -> str:

@@ -233,7 +233,7 @@ def make_uuid7(milliseconds: int, random_bytes: bytes) -> str:
 
 
 def match_ids(given: str, known: Iterable[str]) -> tuple[str, ...]:
-    """Return ids that a person may mean: an exact match, otherwise those beginning with, otherwise containing `given`.
+    """Return ids a person may mean: an exact match, otherwise ids beginning with, otherwise containing `given`.
 
     Ids that sort by time are displayed by their end, names by their beginning.
     """

@@ -1,7 +1,7 @@
-"""Runtime data: files that a project's programs change while they run, such as a local database or uploads.
+"""Runtime data: files changed by a project's running programs, for example a local database or uploads.
 
-Names and patterns only. A path is data if a person's pattern covers it and it is no code: no source, nothing that
-programs load by its name, no secret that the pattern does not write out.
+Names and patterns only. A path is data if a person's pattern covers the path and the file is no code: no source, no
+file loaded by name, no secret unless the pattern spells out the secret.
 """
 
 import re
@@ -36,7 +36,7 @@ SECRET_PROBES = (".env", ".env.local", "id_rsa", "secrets.yml", "credentials.jso
 
 
 class DataVersion(Struct, frozen=True, omit_defaults=True):
-    """A version of a data file: its size with its log, the hash of its copy if one was kept, and what `stat` said."""
+    """A version of a data file: its size with its log, the hash of a kept copy, and the result of `stat`."""
 
     bytes: int
     sha256: str | None = None
@@ -82,7 +82,7 @@ def find_database_of(path: str) -> str:
 
 
 class DataPatterns:
-    """The patterns that a person trusts, as one question: is a path runtime data by its name?"""
+    """The patterns trusted by a person, as a single question: is a path runtime data by name?"""
 
     def __init__(self, patterns: tuple[str, ...]) -> None:
         self.patterns = patterns
@@ -94,7 +94,7 @@ class DataPatterns:
         return bool(covered) and self.may_be_data(covered) and self.may_be_data(path)
 
     def may_be_data(self, path: str) -> bool:
-        """Return False for code, what is loaded by its name, and a secret that no pattern writes out."""
+        """Return False for code, files loaded by name, and secrets that no pattern spells out."""
         parts = path.split("/")
         if parts[0] == ".orchestration" or any(map(is_autoloaded_name, parts)):
             return False

@@ -306,7 +306,9 @@ class CommandPart(Struct, frozen=True):
 
     @property
     def invocations(self) -> tuple[tuple[str, ...], ...]:
-        """Return the words of each program that an ask or deny rule may mean: this one, and those it may start."""
+        """Return the words of each program possibly meant by an ask or deny rule: this program, and programs started by
+        it.
+        """
         words, invocations = self.words, [self.words]
         while words:
             if not ASSIGNMENT.match(words[0]) and words[0] not in SHELL_WORDS:
@@ -339,8 +341,8 @@ class ShellCommand(Struct, frozen=True):
 
 
 class RuleFile(Struct, frozen=True):
-    """A rules file and its content. `scope` names the owner; `nearby` files lie in a folder that may not be the
-    session's project, so their allow rules do not count.
+    """A rules file and its content. `scope` names the owner; `nearby` files lie in a folder possibly outside the
+    session's project, hence their allow rules do not count.
     """
 
     path: str

@@ -1,10 +1,10 @@
-"""Archives of sealed segments, compressed and readable by offset and by every gzip; and the tree hashes beside them.
+"""Archives of sealed segments, compressed and readable by offset and by every gzip; and the tree hashes.
 
 An archive is a sequence of gzip members (RFC 1952, read 2026-11), so `zcat` prints the content. The first member is
-empty; its extra field holds the summary. Each other member is a block: its extra field holds the size of the member and
-the runs of the segment in the block. A pruned archive has gaps between its runs; offsets stay the same.
+empty; the extra field holds the summary. Each further member is a block: the extra field holds the size of the member
+and the runs of the segment in the block. A pruned archive has gaps between runs; offsets stay the same.
 
-`tiles/0` holds the leaf hashes, `tiles/1` the roots over 256 leaves each, `tiles/2` the roots over 256 of those. Hash
+`tiles/0` holds the leaf hashes, `tiles/1` the roots over 256 leaves each, `tiles/2` the roots over 256 roots each. Hash
 `n` of a level starts at byte 32 `n`; 256 consecutive hashes are a tile in the sense of the C2SP specification
 `tlog-tiles` (read 2026-11). The files can be rebuilt from complete archives; after pruning they are the only proof.
 
@@ -235,8 +235,8 @@ class Archive:
         return b"".join(parts)
 
     def read_prefix(self, offset: int, limit: int) -> bytes:
-        """Return at most `limit` bytes from `offset` on; none in a gap. Damaged blocks read as lines that are not
-        records, with the same bytes and lines, so that later lines keep their place.
+        """Return at most `limit` bytes from `offset` on; none in a gap. Damaged blocks read as lines without records,
+        of equal bytes and lines: later lines keep their place.
         """
         if (run := self._find_run(offset)) is None:
             return b""

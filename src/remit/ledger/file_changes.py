@@ -153,7 +153,7 @@ def read_changes(raw: bytes) -> Iterator[RecordedChange]:
 
 
 def apply_replays(changes: Iterable[RecordedChange]) -> tuple[RecordedChange, ...]:
-    """Return the changes without replays, each with what its replay proves."""
+    """Return the changes without replays, each with the evidence of its replay."""
     found = tuple(changes)
     proofs = {(change.replays, change.path): change for change in found if change.event == "replay"}
     if not proofs:

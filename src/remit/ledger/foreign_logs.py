@@ -88,9 +88,9 @@ def read_foreign_records(
     view: Path, folder: Path, own: Collection[str], keys: Sequence[bytes], tracked: Iterable[Path] = ()
 ) -> list[Document]:
     """Return the records in the live view and in imported files that belong to none of the logs `own`, oldest first.
-    Remit's part of a record is marked `unproved` unless a head signed by one of `keys` covers the record: that is
-    decided by the line's position, never by the stated seq. Unreadable lines are skipped. `tracked` files may come from
-    another clone on this machine, whose log has the same name, and a merge may have repeated lines.
+    Remit's part of a record is marked `unproved` unless a head signed by one of `keys` covers the record by the line's
+    position, never by the stated seq. Unreadable lines are skipped. `tracked` files may come from a second clone on
+    this machine, with a log of the same name, and a merge may have repeated lines.
     """
     found: dict[str, Document] = {}
     kept = sorted((folder / FOREIGN_FOLDER).glob("*.jsonl"))
@@ -116,7 +116,7 @@ def read_foreign_records(
 
 
 class ForeignLog(Struct, frozen=True):
-    """A log that another machine shared as a ref, and what its heads prove of its records."""
+    """A log shared as a ref by a different machine, and the proof by its heads."""
 
     name: str
     records: int

@@ -1,11 +1,11 @@
-"""The machine log, where a record is first written durably, and the spool of records that it could not take.
+"""The machine log, the first durable place of a record, and the spool for records refused by the log.
 
-Every hook call imports this module, so its own imports stay cheap.
+Every hook call imports this module: keep its imports cheap.
 
 Promises of `MachineLog.append`: on return the lines are in the log (with `sync`, on the disk); an append writes all
-records or none; the chain never continues from a line that contradicts the head. If the tail was cut or altered from
-outside, the next record takes seq and `prev` from the head, so that the chain shows the loss permanently. If the head
-is missing, a `recovery` record reports the loss before the log continues.
+records or none; the chain never continues from a line in contradiction to the head. If the tail was cut or altered from
+outside, the next record takes seq and `prev` from the head, and the chain shows the loss permanently. If the head is
+missing, a `recovery` record reports the loss before the log continues.
 """
 
 import errno
@@ -381,8 +381,8 @@ def _open_view_folder(view: "Path") -> int:
 
 
 class Spool:
-    """A file of records that no log accepted yet, one per line and not chained. Processes may share the file.
-    `unreadable_path` takes lines that no log accepts: torn by a crash, or too long.
+    """A file of records not accepted by a log yet, a line each and not chained. Processes may share the file.
+    `unreadable_path` takes unacceptable lines: torn by a crash, or too long.
     """
 
     def __init__(self, path: "Path") -> None:
@@ -420,7 +420,7 @@ class Spool:
             return appended
 
     def _append_acceptable(self, chunk: list[bytes], known: set[str], log: MachineLog, views: "Sequence[Path]") -> int:
-        """Append the records of these lines; those that no log accepts go to the unreadable file instead."""
+        """Append the records of these lines; unacceptable records go to the unreadable file instead."""
         records: list[Record] = []
         for line in chunk:
             try:

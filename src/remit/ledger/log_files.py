@@ -1,11 +1,11 @@
-"""The files of the logs: segments named after the first seq, a head that describes the last line, locks.
+"""The files of the logs: segments named after the first seq, a head describing the last line, locks.
 
-The first machine's log lies in the log folder itself, where early versions of Remit put it. A machine with another key
-(a container, `sudo`, a computer that received a copy, a lost state folder) has its own folder below `machines/`. No
-machine writes into another's log, and readers take the union.
+The first machine's log lies in the log folder itself, where early versions of Remit put it. A machine with a different
+key (a container, `sudo`, a computer with a copy, a lost state folder) has its own folder below `machines/`. Machines
+write into their own logs only, and readers take the union.
 
-Every hook call imports this module, so its own imports stay cheap.
-Its views of records decode only the fields a reader needs, and skip the rest of the line.
+Every hook call imports this module, so its own imports stay cheap. The views of records decode only the fields a reader
+needs, and skip the rest of the line.
 """
 
 import fcntl
@@ -140,8 +140,8 @@ class LockTimeout(OSError):
 @contextmanager
 def hold_lock(path: "Path | str", *, shared: bool = False, timeout_s: float = LOCK_TIMEOUT_S) -> Generator[None]:
     """Hold the lock of a file during the block. Only an exclusive lock creates the file. Raises LockTimeout, OSError.
-    Each call opens a new descriptor: flock(2) locks belong to the descriptor, so threads and forked children that share
-    a descriptor would not exclude each other.
+    Each call opens a new descriptor: flock(2) locks belong to the descriptor, hence threads and forked children with a
+    shared descriptor would not exclude each other.
     """
     kind, access = (fcntl.LOCK_SH, os.O_RDONLY) if shared else (fcntl.LOCK_EX, os.O_RDWR | os.O_CREAT)
     deadline, pause_s = time.monotonic() + timeout_s, 0.0002
@@ -213,7 +213,7 @@ def _list_names(folder: "Path | str") -> list[str]:
 
 
 def replace_file(path: "Path", content: bytes) -> None:
-    """Write a file so that readers see the old content or the new one. Raises OSError."""
+    """Write a file atomically: readers see the old or the new content. Raises OSError."""
     fresh = path.with_name(f"{path.name}.{os.getpid()}")
     fresh.write_bytes(content)
     fresh.replace(path)
@@ -274,7 +274,7 @@ class Head(Struct, frozen=True):
 
 
 def encode_head(head: Head) -> bytes:
-    """Return the head as one fixed-width line with a checksum, so that it can be overwritten in place."""
+    """Return the head as a fixed-width line with a checksum, for overwriting in place."""
     text = f"{head.seq:012d} {head.leaf} {head.segment} {head.end:012d} {head.synced:012d}"
     return f"{text} {sha256(text.encode())[:16]}\n".encode()
 
@@ -353,7 +353,7 @@ def list_local_logs(root: "Path") -> list[LocalLog]:
 
 
 def list_local_names(root: "Path", own: str) -> frozenset[str]:
-    """Return the names of all logs of this repository, and `own`, whose log may still be empty."""
+    """Return the names of the repository's logs, and `own` even with an empty log."""
     return frozenset((own, *(log.name for log in list_local_logs(root))))
 
 

@@ -1,7 +1,7 @@
-"""What becomes of old segments: compaction archives sealed ones, pruning deletes old records of archives permanently.
+"""The fate of old segments: compaction archives sealed segments, pruning deletes old records of archives permanently.
 
 An archive is read back before the original is removed. Each segment exists completely in at least one form at any time,
-so a crash loses nothing and readers never wait. Appends wait only while a file is removed.
+hence a crash loses no record and readers never wait. Appends wait only while a file is removed.
 
 Only archived records under a tree head are deleted, after a `pruned` record announced them. Their leaf hashes stay: the
 chain, tree heads and proofs still hold, and a copy of a record kept elsewhere can still be proved.
@@ -70,7 +70,7 @@ class CompactionResult(Struct, frozen=True):
 
 
 class SegmentOutOfOrder(LedgerError):
-    """A segment whose predecessor has no place in the tree, so archiving is impossible."""
+    """A segment after a predecessor without a place in the tree: archiving is impossible."""
 
     def __init__(self, segment: str, why: str) -> None:
         super().__init__(f"segment {segment!r} cannot be archived: {why}\nhint: see `remit ledger verify`")
@@ -198,8 +198,8 @@ class PruningPlan(Struct, frozen=True):
 
 
 def build_keep_rule(folder: Path, standing: AbstractSet[str] | None) -> KeepRule:
-    """Return the rule that keeps all events that may not be pruned, and changes of the paths in `standing`. Earlier
-    names of these paths count too. With None no record is kept for the sake of attribution.
+    """Return the rule that keeps unprunable events, and changes of the paths in `standing`. Earlier names of these
+    paths count too. With None no record is kept for the sake of attribution.
     """
     sources: dict[str, set[str]] = {}
     for line in read_lines(folder) if standing else ():
@@ -224,9 +224,9 @@ def build_keep_rule(folder: Path, standing: AbstractSet[str] | None) -> KeepRule
 def plan_pruning(
     folder: Path, before: str, witnessed: int, findings: Sequence[LedgerFinding], keep: KeepRule
 ) -> PruningPlan:
-    """Return what can be deleted of the records older than `before`, a time in the records' format. Only whole segments
-    qualify: all records are older, a tree head covers them, no finding concerns them, and the stored hashes equal those
-    of the lines. Raises OSError, LedgerError.
+    """Return the deletable records older than `before`, a time in the records' format. Only whole segments qualify: all
+    records are older, a tree head covers them, no finding concerns them, and the stored hashes equal the lines' hashes.
+    Raises OSError, LedgerError.
     """
     planned: list[SegmentPruning] = []
     skipped: list[str] = []
@@ -300,8 +300,8 @@ def build_pruning_detail(plan: PruningPlan, known: Iterable[tuple[int, int]], **
 
 
 def prune(folder: Path, plan: PruningPlan) -> int:
-    """Delete what the plan says and return the number of bytes saved. A `pruned` record must be in the log before. Each
-    archive is rewritten beside the old one, so a crash leaves one of both. Raises OSError, LedgerError.
+    """Delete the planned records and return the number of bytes saved. A `pruned` record must be in the log before.
+    Each archive is rewritten beside the old archive, hence a crash leaves either version. Raises OSError, LedgerError.
     """
     with hold_lock(folder / ARCHIVE_FOLDER / "lock"):
         return sum(_rewrite_archive(folder, segment) for segment in plan.segments)

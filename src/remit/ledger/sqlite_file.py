@@ -48,9 +48,9 @@ def _copy_database(source: str, copy: sqlite3.Connection) -> None:
 
 
 def enable_write_ahead(database: sqlite3.Connection, timeout_s: float) -> None:
-    """Switch a database file to write-ahead mode, in which readers and one writer work in parallel. SQLite ignores its
-    busy timeout while the journal mode changes: of two processes that create the same file, the later one fails at once
-    with SQLITE_BUSY. So the switch is retried for `timeout_s` seconds. Raises sqlite3.Error.
+    """Switch a database file to write-ahead mode, for readers in parallel with a writer. SQLite ignores its busy
+    timeout while the journal mode changes: of two processes creating the same file, the later fails at once with
+    SQLITE_BUSY. The switch is retried for `timeout_s` seconds. Raises sqlite3.Error.
     """
     until = time.monotonic() + timeout_s
     while True:

@@ -1,11 +1,11 @@
-"""Verification of a log: is the log what was appended, and if not, which records differ?
+"""Verification of a log: does the log equal the appended records, and if not, where does it differ?
 
-The `prev` of a record confirms the line before; the head confirms the last line. So an altered line is detected by the
-statement of its successor, and named by its place among confirmed lines, never by the seq that the line itself states.
+The `prev` of a record confirms the line before; the head confirms the last line. The successor's statement exposes an
+altered line, named by its place among confirmed lines, never by the seq stated in the line.
 
-Limits: if a line and its predecessor are both altered, only the later one is named, as the line that would expose the
-earlier one is itself not trusted. A last line that the head does not know yet (after a crash) is unconfirmed;
-`head_behind` reports it. A user who rewrites log and head together is only exposed by a tree head stored elsewhere.
+Limits: if a line and its predecessor are both altered, only the later line is named, as the witness of the earlier line
+is not trusted. A last line unknown to the head (after a crash) is unconfirmed; `head_behind` reports the line. Only a
+tree head stored elsewhere exposes a user rewriting log and head together.
 """
 
 from bisect import bisect_left
@@ -252,8 +252,8 @@ def _choose_one_per_seq(links: Sequence[ChainLink], trusted: set[int]) -> list[i
 
 def _find_strays(seqs: Sequence[int]) -> set[int]:
     """Return the positions of lines that are out of order. Without missing records each line has exactly a single right
-    place, so both swapped lines are named. With missing records: the smallest set of lines whose removal leaves the
-    rest, a longest increasing subsequence, in order.
+    place, and both swapped lines are named. With missing records: the smallest set of lines to remove for an ordered
+    rest, a longest increasing subsequence.
     """
     if not seqs:
         return set()

@@ -40,10 +40,10 @@ DEFAULT_TEST_PATTERNS = (
 
 
 class ProposedChange(Struct, frozen=True):
-    """A change, as constraints see it.
+    """A change, from the view of constraints.
 
-    `written_paths` include files with unknown content; `changed_before` are the files that the intent changed before.
-    `is_final`: the intent is to be completed, and its changes are judged as a whole.
+    `written_paths` include files with unknown content; `changed_before` are the files changed by the intent before.
+    `is_final`: the intent is to be completed, and the changes are judged as a whole.
     """
 
     files: tuple[ProposedFile, ...] = ()

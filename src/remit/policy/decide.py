@@ -190,9 +190,9 @@ RECOMMENDED = "recommended"
 def find_unclear(checks: Mapping[str, Check], call: ToolCall, facts: Facts) -> tuple[Finding, ...]:
     """Return the finding to contain a command with effects beyond its text, or none.
 
-    The finding is no objection. For a command with optional writes it is given only if the checks refuse those. A
-    command whose text tells the files but not what they get is contained where that is possible, so that the lines are
-    proved to be its own; its finding has the key RECOMMENDED in its context.
+    The finding is no objection. For a command with optional writes the finding is given only if the checks refuse the
+    writes. A command that names the files but not the written content runs contained where possible, to prove the
+    lines; the finding has the key RECOMMENDED in the context.
     """
     if call.command is None:
         return ()

@@ -47,7 +47,7 @@ class FixtureError(ValueError):
 
 
 class DecisionFixture(Struct, frozen=True, forbid_unknown_fields=True):
-    """One decision: the recorded verdict (`was`), and the verdict that a person expects."""
+    """A decision: the recorded verdict (`was`), and the verdict expected by a person."""
 
     version: Literal[1]
     expected: Verdict

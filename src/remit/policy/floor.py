@@ -1,4 +1,4 @@
-"""The floor under Remit's own agent: what holds in every mode, since nobody else stands between it and the machine.
+"""The floor under Remit's own agent: rules for every mode, since no second guard stands between agent and machine.
 
 | place | read | write, create | delete | command of unknown effect |
 |---|---|---|---|---|
@@ -8,8 +8,8 @@
 | secret places | asked once | refused | refused | not there |
 | the rest of HOME and of the machine | yes | asked | asked | read-only |
 
-The checks know the place of each file: a row of the table is the verdict that a check's objection keeps in observe and
-warn. What is asked is refused where nobody can answer. `enforce` is stricter, and needs no floor.
+The checks know the place of each file: a row of the table is the verdict of a check's objection in observe and warn. A
+question is a refusal if no person can answer. `enforce` is stricter, and needs no floor.
 """
 
 from collections.abc import Mapping
@@ -40,7 +40,7 @@ FLOOR = "floor"
 
 
 def find_secrets(call: ToolCall, facts: Facts) -> tuple[Finding, ...]:
-    """Return the objection to a file in a secret place: a person may let it be read, and nobody lets it be changed."""
+    """Return the objection to a file in a secret place: a person may allow a read, and never a change."""
     target = next((t for t in facts.targets if t.secret), None)
     if target is None:
         return ()
@@ -56,7 +56,7 @@ def find_secrets(call: ToolCall, facts: Facts) -> tuple[Finding, ...]:
 
 
 def lay_floor(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
-    """Return the findings, those marked that hold although the mode enforces nothing."""
+    """Return the findings, with a mark on findings that hold although the mode does not enforce."""
     return tuple(hold_finding(finding) if finding.rule in HELD else finding for finding in findings)
 
 
@@ -73,7 +73,9 @@ def find_floor(findings: tuple[Finding, ...]) -> Verdict:
 
 
 def describe_told(call: ToolCall, decision: Decision) -> str:
-    """Return the words about a file tool's call that passes only because the mode enforces nothing; "" for others."""
+    """Return the words about a file tool's call allowed only because the mode does not enforce; "" for any different
+    call.
+    """
     if decision.effect != "allow" or call.command is not None:
         return ""
     found = [finding for finding in decision.findings if finding.rule in TOLD and finding.verdict != "allow"]

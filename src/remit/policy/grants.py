@@ -1,4 +1,4 @@
-"""Grants: what a person's approval covers, and how far an approval may go.
+"""Grants: the reach of a person's approval, and the limit of the reach.
 
 A grant for the first words of a command, such as `git log` of `cd src && git log -3`, covers commands unseen by any
 person. Remit offers it only for words with a clear effect: never for programs with free commands as arguments, and

@@ -1,8 +1,9 @@
-"""The risk of an action, 0 to 100, with the two strongest reasons: what a person sees beside a question.
+"""The risk of an action, 0 to 100, with the two strongest reasons, shown to a person beside a question.
 
-The risk has five parts, each with a maximum: whether the action can be undone (40), how far it reaches (25), its
-distance from the scope (15), whether the path matters for security or release (15), and whether the intent has worked
-there before (5). The risk weighs a question for a person and decides nothing; `policy.commands` decides on commands.
+The risk has five parts, each with a maximum: whether the action can be undone (40), how far the action reaches (25),
+the distance from the scope (15), whether the path matters for security or release (15), and whether the intent has
+worked there before (5). The risk weighs a question for a person without deciding; `policy.commands` decides on
+commands.
 """
 
 import re
@@ -19,7 +20,7 @@ from remit.policy.commands.programs.table import has_role
 
 
 class RiskPart(Struct, frozen=True):
-    """One part of a risk, and the reason for it."""
+    """A part of a risk, and the reason."""
 
     weight: int
     reason: str = ""

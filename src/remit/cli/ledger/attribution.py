@@ -12,7 +12,6 @@ from remit.core.formats import commit_trailers
 from remit.core.untrusted_input import sanitise_line
 from remit.gate.gate import Gate
 from remit.provenance.blame.blame import Blamer
-from remit.provenance.notes.audit import audit_notes
 from remit.provenance.notes.derived_notes import derive_notes
 from remit.provenance.notes.note_writer import NoteWriter, WrittenNotes, agents_of_staged_lines, resolve_commits
 from remit.provenance.verify.integrity_rules import read_commit_messages
@@ -124,20 +123,6 @@ def sync(remote: str, repo: Path, as_json: bool) -> None:
         lines.append(f"no notes were derived for squashed commits: {sanitise_line(not_derived)}")
     about = {"written": written, "exchanged": exchanged, "derived": derived, "not_derived": not_derived}
     emit(about, as_json, lines)
-
-
-@notes.command("audit")
-@click.argument("commits", required=False, metavar="[RANGE]")
-@command_options
-def audit(commits: str | None, repo: Path, as_json: bool) -> None:
-    """Check that notes attest only lines which their commits added; exit 1 where one attests more."""
-    gate = open_gate(repo)
-    names = resolve_commits(Git(gate.workspace.root), commits) if commits is not None else None
-    report = audit_notes(NotesRef(gate.workspace), names)
-    lines = [f"{finding.code}: {finding.message}" for finding in report.findings]
-    lines += [f"{report.absent} notes are of commits that are not here"] if report.absent else []
-    lines.append(f"{report.notes} notes, {len(report.findings)} findings")
-    emit(report, as_json, lines, FINDINGS if report.findings else 0)
 
 
 @click.command()

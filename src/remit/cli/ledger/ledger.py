@@ -1,36 +1,30 @@
-"""`remit ledger`: verify, repair, sign, prove, compact and prune the ledger, and take in other logs."""
+"""`remit ledger`: verify, repair, sign, share, compact and prune the ledger; `remit import`: take in other logs."""
 
-from collections.abc import Sequence
-from contextlib import suppress
+import os
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, BinaryIO
 
 import click
 import msgspec
 
-from remit.cli.completion import complete_records
-from remit.cli.ledger.sharing import fetch, push
 from remit.cli.output import (
-    FINDINGS,
     INTEGRITY,
+    UNAVAILABLE,
     Failure,
     command_options,
     emit,
-    encode_json,
     governed_gate,
     say,
     yes_option,
 )
 from remit.cli.person_only import require_confirmation, require_person
-from remit.cli.records.query import choose_id, find_by_id
 from remit.core import tree_head
 from remit.core.acts import Act
 from remit.core.formats.foreign_records import convert_foreign_file
-from remit.core.formats.proofs import ConsistencyProof, InvalidProof, Proof, check_proof, read_proof
-from remit.core.record import KEY
 from remit.core.untrusted_input import sanitise_line
+from remit.gate.gate import Gate
+from remit.gate.records import share_logs
 from remit.gate.records.check_logs import (
     LedgerPruning,
     acknowledge_findings,
@@ -39,27 +33,29 @@ from remit.gate.records.check_logs import (
     plan_log_pruning,
     prune_log,
 )
-from remit.gate.records.tree_heads import make_head, newest_head, read_private_key, trusted_keys
+from remit.gate.records.tree_heads import make_head, newest_head, read_private_key
 from remit.gate.records.tree_heads import write_head_note as write_witness
 from remit.ledger.findings import ACKNOWLEDGEABLE_CODES, LedgerFinding
 from remit.ledger.foreign_logs import MAX_IMPORT_BYTES, NothingToImport, import_file
 from remit.ledger.log_files import list_local_names
 from remit.ledger.parse_time import NotATime, parse_time
-from remit.ledger.proofs import NoSuchRecord, find_tree_place, prove_consistency, prove_inclusion
 from remit.ledger.retention import compact as archive_sealed
 from remit.ledger.retention import list_pruned_parts
-from remit.ledger.tree_heads import read_leaves, read_stored_heads
+from remit.ledger.tree_heads import read_leaves
+from remit.workspace.sharing.shared_refs import LogRefs, SharedLogDiffers
+from remit.workspace.sharing.tracked_logs import IndexLocked
 
-MAX_PROOF_BYTES = 16 * 1024 * 1024
+LARGE_FILE_BYTES = 25 * 1024 * 1024  # above this size hosting sites are slow with a file, and soon warn
+
+HISTORY_COST = (
+    'each commit of it keeps a piece of the log in the history for good; `log = "ref"` keeps it out of commits'
+)
+CONFLICT_FIX = "take one by `git checkout --ours` or `--theirs`"
 
 
 @click.group()
 def ledger() -> None:
     """The append-only log of what agents did."""
-
-
-ledger.add_command(push)
-ledger.add_command(fetch)
 
 
 # --- verifying and signing ---------------------------------------------------------------------------------
@@ -216,108 +212,122 @@ def import_(file: Path, repo: Path, as_json: bool) -> None:
     emit({**msgspec.to_builtins(imported), "traces": traces, "unread": unread}, as_json, text)
 
 
-ledger.add_command(import_)
+# --- sharing with teammates ---------------------------------------------------------------------------------
 
 
-# --- proofs for readers without the log --------------------------------------------------------------------
-
-
-@ledger.command("proof")
-@click.argument("record", shell_complete=complete_records)
+@ledger.command("push")
+@click.argument("remote", required=False)
+@click.option("--local", is_flag=True, help="Only write the ref here; push nothing. A tracked log is never pushed.")
+@click.option("--stage", is_flag=True, help="Where the log is a tracked file: only stage it, for your own commit.")
 @command_options
-def proof(record: str, repo: Path, as_json: bool) -> None:
-    """Prove that RECORD, an id or a number in the log, is under a signed tree head. Prints one JSON document.
+def push(remote: str | None, local: bool, stage: bool, repo: Path, as_json: bool) -> None:
+    """Share this machine's log, as [share] log in remit.toml says; a push is never forced.
 
-    The proof holds the record and can be read anywhere, by `remit ledger check-proof` alone. Of a pruned record only
-    the hash is proved.
+    "ref": write the log to refs/remit/log/, and push the ref to REMOTE (default: origin). "tree": write the log to a
+    tracked file under .orchestration/log/ and commit only the file, or with --stage leave the file to your next commit;
+    the log travels with the branch, and every commit keeps a piece of the log for good.
+
+    Works only if a person has set "ref" or "tree": the log names paths, commands and intents, and a push cannot be
+    taken back.
+    """
+    index = os.environ.get("GIT_INDEX_FILE", "")
+    gate = governed_gate(repo)
+    if gate.workspace.common_dir is None:
+        raise Failure("NO_GIT", "a log is shared by way of git, and this folder is no git repository", fix="git init")
+    setting = gate.rules.config.share.log
+    if setting == "off":
+        fix = 'set `log = "ref"`, or "tree", under [share] in .orchestration/remit.toml'
+        raise Failure("NOT_SHARED", f"this repository shares no log: [share] log is {setting!r}", fix=fix)
+    if setting == "tree":
+        push_tracked(gate, remote, stage, index, as_json)
+        return
+    if stage:
+        fix = 'set `log = "tree"` under [share], or leave --stage out'
+        raise Failure("USAGE", "a log that is shared as a ref is not staged", fix=fix)
+    try:
+        shared = share_logs.write_log_ref(gate)
+    except SharedLogDiffers as error:
+        raise Failure.from_error(error, "INTEGRITY", exit_code=INTEGRITY) from error
+    target = remote or "origin"
+    if not local:
+        LogRefs(gate.workspace).push_log(target, shared.ref, shared.tip)
+    lines = [f"{shared.ref} has {shared.files} segments, {shared.fresh} of them new or longer"]
+    lines += [f"left out: {name} was pruned before it was shared" for name in shared.absent]
+    lines.append("pushed nowhere" if local else f"pushed to {sanitise_line(target)}")
+    emit({**msgspec.to_builtins(shared), "pushed": not local}, as_json, lines)
+
+
+def push_tracked(gate: Gate, remote: str | None, stage: bool, index: str, as_json: bool) -> None:
+    """Write the tracked log, and commit or stage it. `index` is the index named by a git hook. Raises Failure."""
+    if remote is not None:
+        message = 'with `log = "tree"` the log goes where its branch goes, and Remit pushes no branch'
+        raise Failure("USAGE", message, fix=f"remit ledger push, then git push {sanitise_line(remote)}")
+    # `git commit --all` passes its index to hooks; the index of a commit of named paths git discards: nothing is added.
+    named, lock = Path(index).absolute(), Path(f"{gate.workspace.git_dir}/index.lock")
+    is_of_commit = bool(index) and lock.exists() and named.exists() and named.samefile(lock)
+    if is_of_commit:
+        os.environ["GIT_INDEX_FILE"] = str(lock)
+    try:
+        report = share_logs.write_tracked_log(
+            gate, commit=not stage and not index, index=lock if is_of_commit else None
+        )
+    except share_logs.TrackedLogDiffers as error:
+        raise Failure.from_error(error, "INTEGRITY", exit_code=INTEGRITY) from error
+    except share_logs.LogNotTrackable as error:
+        raise Failure.from_error(error, "INVALID") from error
+    except IndexLocked as error:
+        raise Failure.from_error(error, "UNAVAILABLE", exit_code=UNAVAILABLE) from error
+    emit(report, as_json, describe_tracked_log(report))
+
+
+def describe_tracked_log(report: share_logs.TrackedLogReport) -> list[str]:
+    size = f"{report.bytes / 1024 / 1024:.1f} MiB"
+    lines = [f"{report.path} has {report.records} records, {report.fresh} of them new, {size}"]
+    lines += [f"left out: {report.absent} records were pruned before they were shared"] if report.absent else []
+    lines += [f"gone from it: {report.junk} lines that were no records of this log"] if report.junk else []
+    lines += [f"settled: both sides of {name} are in it now" for name in report.settled]
+    lines += [f"not settled: neither side of {name} continues the other; {CONFLICT_FIX}" for name in report.unsettled]
+    if report.commit is not None:
+        commit = f"committed alone as {report.commit[:12]}"
+        lines.append(f"{commit}: it goes out when you push this branch, and cannot be taken back")
+    elif report.staged:
+        why = "git is in the midst of a merge or rebase, so it is only staged" if report.stopped else "staged"
+        lines.append(f"{why}: commit it before you switch branches")
+    else:
+        lines.append("HEAD has all of it" if report.settled else "HEAD has all of it: nothing to commit")
+    lines += [HISTORY_COST] if report.staged else []
+    is_large = report.bytes > LARGE_FILE_BYTES
+    return [*lines, "it is large for a tracked file: hosting sites warn above 50 MiB"] if is_large else lines
+
+
+@ledger.command("fetch")
+@click.argument("remote", required=False)
+@command_options
+def fetch(remote: str | None, repo: Path, as_json: bool) -> None:
+    """Take in the logs that other machines pushed to REMOTE: read beside our own, never part of our log.
+
+    Logs are `unproved` unless signed by a key in `trusted_keys`. Exit 5 if a log on the remote no longer continues the
+    log fetched earlier; the log fetched earlier stays unchanged.
+
+    With `log = "tree"`, logs lie in the work tree and are read without this command; without REMOTE, the command then
+    takes in logs found only in the history: of local branches, and logs dropped by a merge.
     """
     gate = governed_gate(repo)
-    folder = gate.recorder.log.folder
-    if record.isdecimal() and len(record) < 12:
-        seq = int(record)
-    else:
-        chains = {str(item["id"]): item["metadata"].get(KEY, {}).get("chain", {}) for item in find_by_id(gate, record)}
-        own = {name: chain for name, chain in chains.items() if chain.get("log") == gate.recorder.log.name}
-        seq = int(own[choose_id("record of this machine's log", record, own, "`remit log`")]["seq"])
-    try:
-        place = find_tree_place(folder, seq)
-    except NoSuchRecord as error:
-        raise Failure.from_error(error, "NOT_FOUND", target=str(seq)) from error
-    note = newest_head(folder)
-    if note is None or tree_head.parse_signed_head(note).head.size <= place.index:
-        signed = make_head(gate.recorder, whole=True)
-        note = signed.note if signed else ""
-    emit_proof(prove_inclusion(folder, place, tree_head.parse_signed_head(note).head, note), as_json)
-
-
-@ledger.command("consistency")
-@click.argument("old", type=click.IntRange(0))
-@click.argument("new", type=click.IntRange(0), required=False)
-@command_options
-def print_consistency_proof(old: int, new: int | None, repo: Path, as_json: bool) -> None:
-    """Prove that the log under the tree head of NEW records, by default the newest, begins with that of OLD."""
-    folder = governed_gate(repo).recorder.log.folder
-    heads: dict[int, tuple[tree_head.TreeHead, str]] = {}
-    for stored in read_stored_heads(folder):
-        with suppress(tree_head.InvalidTreeHead):
-            head = tree_head.parse_signed_head(stored.note).head
-            heads[head.size] = (head, stored.note)
-    newest = new if new is not None else max(heads, default=0)
-    missing = [size for size in (old, newest) if size not in heads]
-    if missing or old > newest:
-        sizes = ", ".join(map(str, sorted(heads)[-12:])) or "none yet: run `remit ledger head`"
-        message = f"no tree head has {missing[0]} records" if missing else f"{old} is more than {newest}"
-        raise Failure("NOT_FOUND", message, fix=f"heads are kept of {sizes}")
-    emit_proof(prove_consistency(folder, heads[old], heads[newest]), as_json)
-
-
-def emit_proof(made: Proof, as_json: bool) -> None:
-    if why := check_proof(made).why:
-        message = f"the log bears no proof: {why}"
-        raise Failure("INTEGRITY", message, fix="see `remit ledger verify`", exit_code=INTEGRITY)
-    emit(made, as_json, encode_json(made))
-
-
-@ledger.command("check-proof")
-@click.argument("file", type=click.File("rb"))
-@click.option("--key", "keys", multiple=True, help="A key to trust, as `remit ledger key` prints it.")
-@command_options
-def check(file: BinaryIO, keys: Sequence[str], repo: Path, as_json: bool) -> None:
-    """Check a proof in FILE (- for standard input), without a log or a network. Exit 5 if the proof is false.
-
-    Exit 1 if the hashes hold but the key of the signature is not trusted here. Trusted keys are the keys of --key, or
-    this machine's key and `trusted_keys`.
-    """
-    raw = file.read(MAX_PROOF_BYTES + 1)
-    if len(raw) > MAX_PROOF_BYTES:
-        raise InvalidProof(f"it is longer than {MAX_PROOF_BYTES} bytes")
-    try:
-        document = msgspec.json.decode(raw, type=dict[str, Any])
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InvalidProof(f"it is no JSON: {error}") from error
-    made = read_proof(document.get("data", document))  # bare, or as printed by `--json`
-    checked = check_proof(made)
-    known = [tree_head.parse_public_key(key) for key in keys]
-    if not known:
-        with suppress(Failure):  # an ungoverned folder trusts no keys
-            gate = governed_gate(repo)
-            known = list(trusted_keys(gate.environment.home, gate.rules.config))
-    # Of each head: True if a known key signed it, False for a false signature, none if no key is named.
-    verdicts = [{tree_head.verify_signature(head, key) for key in known} for head in checked.heads]
-    why = checked.why
-    if not why and any(False in verdict for verdict in verdicts):
-        why = "a head bears a trusted key's name, and its signature is false"
-    trusted = not why and all(True in verdict for verdict in verdicts)
-    data = {"kind": checked.kind, "holds": not why, "trusted": trusted, "why": why, "log": made.log, "size": made.size}
-    log = sanitise_line(made.log)
-    if isinstance(made, ConsistencyProof):
-        text = f"the {made.size} records of {log} begin with the {made.old_size} that were signed before"
-    else:
-        subject = "this record" if made.record is not None else "a pruned record with this hash"
-        text = f"{subject} is number {made.index} of the {made.size} records of {log}"
-    signer = "a trusted key" if trusted else "a key that is not trusted here"
-    code = 0 if trusted else INTEGRITY if why else FINDINGS
-    emit(data, as_json, why or f"{text}\nsigned by {signer}", code)
+    if gate.workspace.common_dir is None:
+        raise Failure("NO_GIT", "logs are shared by way of git, and this folder is no git repository", fix="git init")
+    if remote is None and gate.rules.config.share.log == "tree":
+        imported = share_logs.import_tracked_logs(gate)
+        lines = [f"{records} records of {name}" for name, records in imported.items()]
+        lines = lines or ["no branch that is here has a log of another machine"]
+        emit({"records": imported, "refused": []}, as_json, lines)
+        return
+    source = remote or "origin"
+    fetched = share_logs.fetch_logs(gate, source)
+    name = sanitise_line(source)
+    lines = [f"{records} records of machine {machine}" for machine, records in fetched.records.items()]
+    lines += [f"not taken: the log of {other} on {name} does not continue what is here" for other in fetched.refused]
+    lines = lines or [f"{name} has no log of another machine"]
+    emit(fetched, as_json, lines, INTEGRITY if fetched.refused else 0)
 
 
 # --- old records -------------------------------------------------------------------------------------------

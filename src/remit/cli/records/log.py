@@ -11,7 +11,6 @@ import click
 
 from remit.cli.output import (
     INTERRUPT,
-    Failure,
     command_options,
     current_screen,
     emit_view,
@@ -24,16 +23,13 @@ from remit.cli.output import (
 )
 from remit.cli.records import query
 from remit.cli.screen import Screen
-from remit.core.extras import describe_installation
-from remit.core.formats.foreign_records import COLUMNS, Format, export_record, format_csv_header, make_csv_row
+from remit.core.formats.foreign_records import Format, export_record, format_csv_header
 from remit.provenance.why.conversation_store import ConversationMatch, search_conversations
 from remit.tools.conversations import intake_of_all_sessions
 
 if TYPE_CHECKING:
     from remit.cli.view import ViewPart
 
-PARQUET = "parquet"
-BATCH_ROWS = 10_000
 limit_option = click.option("-n", "--limit", default=20, show_default=True, type=click.IntRange(1, 100_000))
 
 
@@ -139,23 +135,20 @@ def emit_records(documents: list[dict[str, Any]], as_json: bool) -> None:
 
 
 @click.command()
-@click.option("--as", "form", type=click.Choice([*get_args(Format), PARQUET]), default="agent-trace", show_default=True)
+@click.option("--as", "form", type=click.Choice(get_args(Format)), default="agent-trace", show_default=True)
 @query.filter_options
 @command_options
 def export(form: str, repo: Path, as_json: bool, **filters: Any) -> None:
     """Write records, the oldest first, in another form. s1 to s4 are the ledgers of older tools.
 
     A form leaves out what it has no words for: s1, s3, s4 and in-toto know changes of files only. in-toto is one
-    Statement a line, unsigned, about the contents that a change left. parquet has the columns of csv, and needs
-    the extra `parquet`; in csv a text that a spreadsheet would run begins with an apostrophe.
+    Statement a line, unsigned, about the contents that a change left. In csv a text that a spreadsheet would run begins
+    with an apostrophe.
     """
     context = governed_context(repo)
     records = query.each_record(context, query.resolve_filters(context, repo, filters))
     # Fetch the first record now: errors surface before any output.
     records = chain(list(islice(records, 1)), records)
-    if form == PARQUET:
-        write_parquet(records, as_json)
-        return
     text_form = cast("Format", form)
     lines = (line for record in records for line in export_record(record, text_form))
     if not as_json:
@@ -167,26 +160,3 @@ def export(form: str, repo: Path, as_json: bool, **filters: Any) -> None:
     for number, line in enumerate(lines):
         say("," * bool(number) + encode_json(line), nl=False)
     say("]}}")
-
-
-def write_parquet(records: Iterator[dict[str, Any]], as_json: bool) -> None:
-    """Write the columns of the `csv` form as Parquet to standard output, in batches. Raises Failure."""
-    if as_json or sys.stdout.isatty():
-        raise Failure("USAGE", "parquet is no text", fix="remit export --as parquet > records.parquet")
-    try:
-        import arro3.core  # optional dependency
-        import arro3.io
-    except ImportError as error:
-        raise Failure(
-            "NOT_INSTALLED", "Parquet needs the extra `parquet`", fix=describe_installation(PARQUET)
-        ) from error
-    arrow: Any = arro3.core  # the stubs are incomplete
-    schema = arrow.Schema([arrow.Field(name, arrow.DataType.string(), nullable=False) for name in COLUMNS])
-
-    def read_batches() -> Iterator[Any]:
-        rows = map(make_csv_row, records)
-        while batch := list(islice(rows, BATCH_ROWS)):
-            columns = [arrow.Array(list(column), arrow.DataType.string()) for column in zip(*batch, strict=True)]
-            yield arrow.RecordBatch.from_arrays(columns, schema=schema)
-
-    arro3.io.write_parquet(arrow.RecordBatchReader.from_batches(schema, read_batches()), sys.stdout.buffer)

@@ -1,8 +1,7 @@
-"""Authorship notes: the author of each line of a commit, in a text format that tools share.
+"""Authorship notes: the author of each line of a commit, in a text format shared by several tools.
 
 A note holds, for each file, its path and then lines of two spaces, a key and line ranges; then `---`; then a JSON
-object that describes the keys. Lines count from 1 in the commit's version. Lines without an entry have an unknown
-origin.
+object describing the keys. Lines count from 1 in the commit's version. Lines without an entry have an unknown origin.
 Source: Git AI Standard 3.0.0 (specs/git_ai_standard_v3.0.0.md in git-ai-project/git-ai), read 2026-11.
 """
 
@@ -203,7 +202,7 @@ def read_likely_lines(note: Note) -> dict[str, dict[str, tuple[Span, ...]]]:
 
 
 def select_attributes(given: Mapping[str, str], trace: str) -> dict[str, str]:
-    """Return the attributes of an edit: those named `<name>.<t_…>` override those of the session."""
+    """Return the attributes of an edit: attributes named `<name>.<t_…>` override the session's."""
     suffix = f".{trace}"
     of_session = {name: value for name, value in given.items() if ".t_" not in name}
     of_edit = {name.removesuffix(suffix): v for name, v in given.items() if trace and name.endswith(suffix)}

@@ -1,6 +1,6 @@
-"""Records in words: who did what to what, the same in every face.
+"""Records in words: actor, action and object, the same on every surface.
 
-A summary is pure text from a record. What agents and repositories wrote in it is still untrusted: the faces escape it.
+A summary is pure text from a record. Words of agents and repositories stay untrusted: each surface escapes them.
 """
 
 from collections.abc import Iterable, Iterator

@@ -26,7 +26,7 @@ MAX_OPTION_ITEMS = 200
 
 
 class ConstraintKind(Struct, frozen=True):
-    """A kind of constraint: its options, and groups of options of which exactly one is required."""
+    """A kind of constraint: the options, and groups of options with exactly one required member."""
 
     options: Mapping[str, OptionCheck]
     needs: tuple[tuple[str, ...], ...] = ()
@@ -182,7 +182,7 @@ DEFAULT_OPTIONS = {"max_lines": "max", "max_files": "max", "forbid_import": "mod
 
 
 class InvalidConstraint(ValueError):
-    """Error for a line that names a kind of constraint but breaks its rules."""
+    """Error for a line with a kind of constraint that breaks the rules of the kind."""
 
 
 def parse_constraint(text: str) -> Constraint:

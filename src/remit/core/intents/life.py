@@ -1,4 +1,4 @@
-"""The life of an intent: what its file says, what this clone recorded, and the status that follows. Pure."""
+"""The life of an intent: the status in the file, the records of this clone, and the resulting status. Pure."""
 
 from collections.abc import Mapping
 from typing import Literal, TypeAlias
@@ -13,8 +13,8 @@ Origin: TypeAlias = Literal["file", "record", "elsewhere", "open"]
 
 
 class LifeRecord(Struct, frozen=True, omit_defaults=True):
-    """The newest transition of an intent in this clone, with where it happened. `written` tells whether the file there
-    says so; `reopened` names the states of the file whose closing a person revoked.
+    """The newest transition of an intent in this clone, with its place. `written` is True if the file there agrees;
+    `reopened` names the states of the file with a closing revoked by a person.
     """
 
     intent_id: str
@@ -35,7 +35,9 @@ class LifeRecord(Struct, frozen=True, omit_defaults=True):
 
 
 class Place(Struct, frozen=True):
-    """Where statuses are asked for. `heads` are the commits of all branches, `merged` the branches in this HEAD."""
+    """The place of a question about statuses. `heads` are the commits of all branches, `merged` the branches in this
+    HEAD.
+    """
 
     worktree: str = ""
     branch: str = ""
@@ -44,7 +46,7 @@ class Place(Struct, frozen=True):
 
 
 class DerivedStatus(Struct, frozen=True, rename={"origin": "from"}):
-    """A status with where it comes from, and that as a person reads it."""
+    """A status with its source, and the source in words."""
 
     status: Status
     origin: Origin
@@ -58,7 +60,7 @@ def fingerprint(intent: Intent) -> str:
 
 
 def derive_status(intent: Intent, record: LifeRecord | None, place: Place) -> DerivedStatus:
-    """Return the status of an intent as its file has it, with the newest record about it: the first rule that fits."""
+    """Return the status of an intent from the file and the newest record; the first matching rule wins."""
     written = intent.status
     if written in FINAL_STATUSES and not (record and record.reopened and fingerprint(intent) in record.reopened):
         return DerivedStatus(written, "file", "in this checkout")
@@ -83,8 +85,9 @@ def derive_status(intent: Intent, record: LifeRecord | None, place: Place) -> De
 
 
 def is_alive_elsewhere(record: LifeRecord, place: Place) -> bool:
-    """Return whether an end on another branch stands there and is not in this HEAD: neither merged, and so taken back
-    where the file here is open, nor gone with its branch. At the commit of the recording it is not committed yet.
+    """Return whether an end recorded on a different branch still stands there and is missing in this HEAD. A merged end
+    is taken back by an open file here; a deleted branch takes the end along. At the commit of the recording the end is
+    not committed yet.
     """
     if record.place not in place.heads:
         return False

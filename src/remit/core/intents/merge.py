@@ -1,5 +1,5 @@
-"""Merges of intents by meaning: of two versions of one intent, which git cannot merge by lines, and of several intents
-into one.
+"""Merges of intents by meaning: of two versions of an intent, beyond git's merge by lines, and of several intents into
+a single intent.
 """
 
 from collections.abc import Iterable, Sequence
@@ -23,9 +23,9 @@ class MergedIntent(Struct, frozen=True):
 
 
 def merge_intents(base: Intent | None, ours: Intent, theirs: Intent) -> MergedIntent:
-    """Merge two versions of one intent, whose last common version is `base`; None if both sides added it.
+    """Merge two versions of an intent with the last common version `base`; None if both sides added the intent.
 
-    Lists merge as ordered sets: what either side added is there, and what either side took away is not.
+    Lists merge as ordered sets: additions and removals of both sides count.
     """
     values: dict[str, Any] = {}
     kept: list[str] = []
@@ -60,8 +60,8 @@ def merge_lists(base: Sequence[Any], ours: Sequence[Any], theirs: Sequence[Any])
 
 
 def absorb_intents(kept: Intent, others: Sequence[Intent], intents: Iterable[Intent]) -> dict[str, dict[str, Any]]:
-    """Return the changed fields by intent with which one intent takes others over: it gets their lists, and who named
-    one of them names it. The reason and the end of the others are no part of it.
+    """Return the changed fields by intent when an intent absorbs some more: the absorbing intent gets their lists, and
+    references move to the absorbing intent. The reason and the end of the absorbed intents are not included.
     """
     gone = {other.id: other for other in others}
     united: dict[str, Any] = {"owned_scope": unite_scopes(kept.owned_scope, *(other.owned_scope for other in others))}
@@ -90,8 +90,8 @@ def absorb_intents(kept: Intent, others: Sequence[Intent], intents: Iterable[Int
 
 
 def unite_scopes(*scopes: Sequence[str]) -> tuple[str, ...]:
-    """Return one scope that owns nothing that none of these owns. Of equal lines the last one decides, so that with
-    exclusions the last one stays.
+    """Return a scope that owns no path outside the union of the scopes. The last of equal lines decides, hence with
+    exclusions the last line stays.
     """
     lines = [line for scope in scopes for line in scope]
     if any(line.startswith("!") for line in lines):
@@ -100,6 +100,6 @@ def unite_scopes(*scopes: Sequence[str]) -> tuple[str, ...]:
 
 
 def find_narrowed(scope: Sequence[str], intents: Iterable[Intent]) -> tuple[str, ...]:
-    """Return the ids of intents with a path that this scope may lack: it came by an exclusion of another."""
+    """Return the ids of intents with a path possibly lost in this scope by an exclusion of a different intent."""
     has_exclusion = any(line.startswith("!") for line in scope)
     return tuple(i.id for i in intents if has_exclusion and not is_within(i.owned_scope, scope))

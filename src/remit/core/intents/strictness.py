@@ -1,4 +1,6 @@
-"""Which of two sets of rules is looser, and the strictest of both: what was accepted holds where a set loosens it."""
+"""The looser of two sets of rules, and the strictest combination: an accepted rule holds against a set that loosens the
+rule.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
@@ -25,7 +27,7 @@ class RuleSet(Struct, frozen=True):
     patterns: tuple[str, ...] = ()
 
     def take_fields(self, found: "RuleSet", intent_id: str, names: Iterable[str]) -> "RuleSet":
-        """Return this set with some fields of an intent as another set has them."""
+        """Return this set with some fields of an intent copied from a second set."""
         new = next((intent for intent in found.intents if intent.id == intent_id), None)
         fields = {name: getattr(new, name) for name in names if name in Intent.__struct_fields__} if new else {}
         intents = tuple(replace(one, **fields) if one.id == intent_id else one for one in self.intents)
@@ -43,7 +45,7 @@ class Loosening(Struct, frozen=True):
 
 
 def is_within(narrow: Sequence[str], wide: Sequence[str]) -> bool:
-    """Return whether a scope provably has no path that another one lacks; what cannot be proved is none."""
+    """Return whether a scope provably lies within a second scope; False without a proof."""
     if tuple(narrow) == tuple(wide):
         return True
     lines = list_signed_lines(tuple(wide))
@@ -96,7 +98,7 @@ def hold_stricter(accepted: RuleSet, found: RuleSet) -> tuple[RuleSet, tuple[Loo
 
 
 def has_all_lines(found: Sequence[str], accepted: Sequence[str]) -> bool:
-    """Return whether all accepted lines are there in their order, and no new one takes a path out again."""
+    """Return whether all accepted lines are present in order, and no new line excludes a path."""
     rest = iter(found)
     in_order = all(line in rest for line in accepted)
     return in_order and not any(line.startswith("!") and line not in accepted for line in found)

@@ -91,7 +91,7 @@ def validate_intents(placed: Sequence[PlacedIntent], known: Container[str] = ())
 
 
 def check_ids(placed: Sequence[PlacedIntent]) -> Iterator[LintFinding]:
-    """Check that each intent of a file has an id of its own."""
+    """Check the ids of a file's intents for duplicates."""
     first: dict[str, PlacedIntent] = {}
     for item in placed:
         name = item.intent.id
@@ -176,7 +176,7 @@ def format_cycle(cycle: Sequence[str]) -> str:
 
 
 def _check_completeness(item: PlacedIntent, by_id: Mapping[str, PlacedIntent]) -> Iterator[LintFinding]:
-    """Check the times of an intent and, unless it ended, what its work is measured by."""
+    """Check the times of an intent and, unless the intent ended, the criteria of its work."""
     intent = item.intent
     created, updated = parse_time(intent.created_at or ""), parse_time(intent.updated_at or "")
     if created and updated and updated < created:

@@ -1,8 +1,8 @@
 """Proofs that two scopes share no path: both run as automata side by side, until a shared path or no state is left.
 
-A scope is a regular language: places in the patterns are the states, and the last pattern that accepts a path decides.
-The alphabet is cut into classes of characters that no pattern tells apart, with a letter for each class. On a file
-system without case, a letter is a pair of spellings of the same text: `src/A.py` and `SRC/a.py` are the same file.
+A scope is a regular language: places in the patterns are the states, and the last accepting pattern of a path decides.
+The alphabet is cut into classes of characters equal to every pattern, with a letter for each class. On a file system
+without case, a letter is a pair of spellings of the same text: `src/A.py` and `SRC/a.py` are the same file.
 """
 
 import re
@@ -64,7 +64,7 @@ def decide_apart(a: Scope, b: Scope, *, fold: bool = False, max_steps: int = MAX
 def decide_all_apart(
     a: Sequence[Scope], b: Sequence[Scope], *, fold: bool = False, max_steps: int = MAX_STEPS
 ) -> Answer:
-    """Decide whether some path lies in all scopes of both sides, each side being what its scopes have in common.
+    """Decide whether some path lies in all scopes of both sides; a side is the intersection of its scopes.
 
     A shared path is checked with `Scope.matches` against each.
     """
@@ -155,10 +155,10 @@ class _Line(Struct, frozen=True):
 
 
 class _Automaton(Struct, frozen=True):
-    """A scope's patterns as one automaton. A state is a set of places, one bit each.
+    """A scope's patterns as an automaton. A state is a set of places, a bit each.
 
     `moves` are by place, their targets single bits. Places in `folded` read the folded text. `runs` are, last first,
-    the final places of consecutive lines of one sign, and the sign.
+    the final places of consecutive lines with the same sign, and the sign.
     """
 
     moves: tuple[_Moves, ...]
@@ -212,7 +212,7 @@ def _compile_scope(patterns: tuple[str, ...], *, fold: bool) -> _Automaton:
 
 
 def _join_sets(lines: Iterable[_Line]) -> tuple[frozenset[CharSet], frozenset[CharSet]]:
-    """Return the sets of lines, those that are read as spelled and those that are read folded."""
+    """Return the sets of lines read as spelled, and of lines read folded."""
     return frozenset(c for line in lines for c in line.exact), frozenset(c for line in lines for c in line.folded)
 
 
@@ -259,7 +259,7 @@ def list_edges(scope: Scope, *, fold: bool = False) -> frozenset[Edges]:
 
 
 def can_meet(a: Iterable[Edges], b: Iterable[Edges]) -> bool:
-    """Return whether edges leave room for a shared path: quick, and never False where there is one."""
+    """Return whether edges leave room for a shared path: quick, and never False if a shared path exists."""
     return any(
         (begin.startswith(x) or x.startswith(begin)) and (end.endswith(y) or y.endswith(end))
         for begin, end in a
@@ -315,7 +315,7 @@ _PLAIN_LETTERS = tuple(
 def _list_letters(
     exact_a: _Sets, folded_a: _Sets, exact_b: _Sets, folded_b: _Sets, *, fold: bool, has_reserved: bool, has_long: bool
 ) -> tuple[_Letter, ...]:
-    """Return a letter for each class of texts that the sets tell apart, those that read well first."""
+    """Return a letter for each class of texts distinguished by the sets, readable letters first."""
     reserved = frozenset(map(make_literal, _RESERVED_CHARS)) if has_reserved else frozenset[CharSet]()
     folded_sets = folded_a | folded_b | reserved
     chars = _list_representatives(exact_a | exact_b | folded_sets, fold=fold)
@@ -356,7 +356,7 @@ class _Classes:
 
 @lru_cache(maxsize=256)
 def _compose(char: str) -> tuple[str, ...]:
-    """Return an ASCII letter with one mark, and with two, where each is one character."""
+    """Return an ASCII letter with one mark, and with two, if each result is a single character."""
     if not (char.isalpha() and char.isascii()):
         return ()
     marks = (sorted(_MARKS, key="\u0301".__ne__), (a + b for a, b in combinations(_MARKS, 2)))
@@ -470,7 +470,7 @@ class _Side:
 
 
 def _mark_letters(chars: CharSet, texts: Sequence[str]) -> int:
-    """Return the mask of the texts that are one character of a set."""
+    """Return the mask of the single-character texts of a set."""
     if (literal := chars.literal) is not None:
         return sum(1 << n for n, text in enumerate(texts) if text == literal)
     return sum(1 << n for n, text in enumerate(texts) if len(text) == 1 and chars.contains(text))
@@ -484,8 +484,8 @@ def _list_bits(state: int) -> Iterator[int]:
 
 
 class _PathRules:
-    """An automaton of the paths that may lie in a scope. A state is the part being read while it may become a reserved
-    name, else None.
+    """An automaton of the paths that may lie in a scope. A state is the part being read while a reserved name is
+    possible, otherwise None.
     """
 
     def __init__(self, letters: Sequence[_Letter], reserved: Iterable[str]) -> None:
@@ -530,7 +530,9 @@ class _Walk:
         self.came: dict[_State, tuple[_State, int]] = {}
 
     def find_shared_path(self) -> tuple[str, str] | None:
-        """Return a shortest path in all, as each side spells it; None if there is none, or `steps` fell below 0."""
+        """Return a shortest common path in each side's spelling; None without a common path, or if `steps` fell below
+        0.
+        """
         queue = deque[_State]([(self.starts, "")])
         seen = set[_State](queue)
         while queue:

@@ -58,7 +58,7 @@ def find_mirror(path: str) -> Mirror | None:
 
 
 def select_mirrored_files(mirror: Mirror, files: Iterable[str]) -> tuple[str, ...]:
-    """Return the files that match a mirror, keeping those that share most folders with the test or page.
+    """Return the files matching a mirror, keeping the files with most folders in common with the test or page.
 
     Folder names are compared from the innermost outwards.
     """
@@ -96,8 +96,8 @@ AUTOLOADED_NAMES = re.compile(
 def is_autoloaded_name(name: str) -> bool:
     """Return whether programs load or run files of this base name unasked.
 
-    Such files are judged although git ignores them. Files below an ignored folder are exempt: installed packages bring
-    these names, and nothing loads them from there.
+    Autoloaded files are judged although git ignores them. Files below an ignored folder are exempt: installed packages
+    bring autoloaded names, and no program loads them from there.
     """
     return AUTOLOADED_NAMES.fullmatch(name) is not None
 

@@ -90,7 +90,7 @@ ODD = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u206
 
 
 def check_path_bounds(path: str, *, is_new: bool) -> None:
-    """Raise InvalidPath for a path that no door lets in. A file that is there already may have any name."""
+    """Raise InvalidPath for a path refused at every door. An existing file may have any name."""
     raw = path.encode("utf-8", "surrogateescape")
     check_bound(path, PATH_DEPTH, path.count("/"))
     check_bound(path, PATH_BYTES, len(raw))

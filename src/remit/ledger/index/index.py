@@ -86,9 +86,9 @@ class BlamedFile(Struct, frozen=True, gc=False):
 
 class KeptLines(Struct, frozen=True, gc=False):
     """Packed attributions of lines that the version `blob` of a file added to `parent_blob`, as an answer to a kind of
-    `question`. `sighting` is the number
-    of the last record before the version that left the same content, or 0. They were found by the `rules` of one
-    release, knowing the records up to number `known_until`, and hold as long as `lasting` says.
+    `question`. `sighting` is the number of the last record before the version with the same content, or 0. The
+    attributions follow the `rules` of a release and the records up to number `known_until`, and hold as long as
+    `lasting` says.
     """
 
     question: str
@@ -110,7 +110,7 @@ class LastChange(Struct, frozen=True, gc=False):
 
 
 class IndexedSession(Struct, frozen=True, gc=False):
-    """A session as its records tell it: agent, first and last time, counts, and the intent of its newest record."""
+    """A session by its records: agent, first and last time, counts, and the intent of the newest record."""
 
     session_id: str
     agent: str | None
@@ -236,7 +236,7 @@ class Index:
         return int(self._query_rows(f"select count(*) from ({query.text})", query.values)[0][0])
 
     def count_before(self, record_id: str, **by: Unpack[Filters]) -> int:
-        """Return how many matching records are older than that one."""
+        """Return the number of matching records older than a given record."""
         query = _build_place_query(by)
         older = f"select count(*) from ({query.text}) where number < (select number from records where id = ?)"
         return int(self._query_rows(older, [*query.values, record_id])[0][0])
@@ -282,7 +282,7 @@ class Index:
         return [(str(at), str(event)) for at, event in reversed(rows)]
 
     def list_sessions(self, limit: int = 100, session_id: str | None = None) -> list[IndexedSession]:
-        """Return the sessions with records, the latest used first; with `session_id` only that one."""
+        """Return the sessions with records, the latest used first; with `session_id` only the named session."""
         wanted = "session_id is not null" if session_id is None else "session_id = ?"
         statement = f"""select session_id, max(agent), min(at), max(at), count(*), sum(event = 'denied'),
           sum(event = 'mutation'), sum(event = 'approval_requested'),
@@ -572,7 +572,7 @@ class _PlaceQuery(Struct, frozen=True):
 
 
 def _build_place_query(by: Filters, *, after: bool = False) -> _PlaceQuery:
-    """Return the query for the filters; with `after`, its last value is a number that the found ones are above."""
+    """Return the query for the filters; with `after`, the last value is a lower bound of the numbers."""
     path, line = by.get("path"), by.get("line")
     tests, values = _build_conditions(by, indexed=path is None)
     source, number, newest, group = "records r", "r.number", "r.number desc", ""

@@ -18,8 +18,8 @@ LIFE_EVENTS = ("intent_transition", "intent_reopened")
 
 
 def read_lives(state: Path, log_folder: Path, belongs_here: Callable[[str], bool]) -> dict[str, LifeRecord]:
-    """Return the newest record of each intent among those of worktrees that belong here. Records of versions that wrote
-    each status into the files carry no life: those files tell. Raises OSError, LedgerError.
+    """Return the newest record of each intent in the worktrees of this repository. Records of versions with each status
+    in the files carry no life: the files have the status. Raises OSError, LedgerError.
     """
     found: dict[str, tuple[str, LifeRecord]] = {}
     try:

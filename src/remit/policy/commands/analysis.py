@@ -1,8 +1,8 @@
-"""The analysis of a shell command: its effects and its output files, as far as the text proves them.
+"""The analysis of a shell command: effects and output files, as far as the text proves them.
 
 A mentioned file is no output: a person may save the file of `pytest tests/test_x.py` meanwhile. Outputs are the targets
 of redirects, the written files of programs in the table, the values of options such as `--output`, and the files opened
-for writing by a script in the text. A folder is no output: other people's files lie in the same folder.
+for writing by a script in the text. A folder is no output: the folder may hold files of people.
 """
 
 import posixpath
@@ -66,9 +66,9 @@ def analyse(command: str, repositories: frozenset[str] = frozenset()) -> Command
     """Return the effects of `command`, run by bash. Never raises; pure.
 
     `repositories` are absolute folders with git settings known to be the user's own: after `cd` to a repository in the
-    list, or with `git -C`, a git command stays provable. So it does in a folder below, which the caller has to find in
-    the same repository. Git in any other folder is unknown: an agent may have made the repository, with programs in the
-    settings.
+    list, or with `git -C`, a git command stays provable, and in a folder below too, if the caller finds the folder in
+    the same repository. Git in any unlisted folder is unknown: an agent may have made the repository, with programs in
+    the settings.
     """
     # 1. The text must be readable, and all its syntax known.
     remit_words: tuple[str, ...] | None = None

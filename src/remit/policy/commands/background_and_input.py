@@ -1,7 +1,7 @@
-"""Commands that leave a process running at their end, or that wait for typed input, as shown by the text and the call.
+"""Commands with a process left running at the end, or waiting for typed input, as shown by the text and the call.
 
-Typed input: for a bare shell, an interpreter without a script, `ssh host`, `cat > file`. Some agents can type into
-a running command, unseen by any hook. An unreadable text waits for nothing: the shell itself cannot run it.
+Typed input: for a bare shell, an interpreter without a script, `ssh host`, `cat > file`. Some agents can type into a
+running command, unseen by any hook. An unreadable text does not wait: the shell cannot run the text.
 """
 
 import re
@@ -157,7 +157,7 @@ def waits_at_depth(command: str, depth: int) -> bool:
 
 
 def reads_input(words: tuple[ShellWord, ...], depth: int) -> bool:
-    """Return True if the program of these words reads what is typed."""
+    """Return True if the program of these words reads typed input."""
     while words and (words[0].text in RESERVED_WORDS or ASSIGNMENT.match(words[0].text)):
         words = words[1:]
     if not words or depth > MAX_SHELL_DEPTH:

@@ -1,8 +1,7 @@
-"""The programs that a command runs, the dangers of their use that no scope covers, and the commits that git sends.
+"""The programs run by a command, the dangers of their use beyond any scope, and the commits sent by git.
 
-Only shell words are read here, which works for unproved texts as well: the search may find programs behind dead
-branches, and misses only commands made up at run time. Source for git: git-push(1), git-worktree(1) of git 2.51, read
-2026-11.
+The search reads only shell words, hence unproved texts as well: it may find programs behind dead branches, and misses
+only commands made up at run time. Source for git: git-push(1), git-worktree(1) of git 2.51, read 2026-11.
 """
 
 import posixpath
@@ -29,7 +28,9 @@ ASSIGNMENT = r"(?a)\w+\+?="
 
 
 class ProgramCall(Struct, frozen=True):
-    """A program with its words, and the operator before it. `folder_changed`: the shell changed its folder before."""
+    """A program with its words, and the operator before the program. `folder_changed`: the shell changed the folder
+    before.
+    """
 
     name: str
     words: tuple[str, ...]
@@ -117,8 +118,8 @@ def rank_danger(danger: Danger) -> tuple[bool, bool, bool]:
 
 
 def find_dangerous_words(text: str) -> tuple[str, ...]:
-    """Return the words of a command that make it dangerous, for a person to see at once: options such as `--force`,
-    else the program. Empty if no single call is dangerous, or the text cannot be read.
+    """Return the dangerous words of a command, for a person to see at once: options like `--force`, otherwise the
+    program. Empty if no single call is dangerous, or the text cannot be read.
     """
     found: list[str] = []
     for call in find_readable_calls(text) if len(text) <= MAX_CHARS else ():

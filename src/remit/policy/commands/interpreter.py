@@ -1,6 +1,6 @@
-"""An interpreter of shell texts that runs nothing: it follows the folder, the variables and the functions.
+"""An interpreter of shell texts without running them: it follows the folder, the variables and the functions.
 
-The handlers of the syntax nodes, and the proof that they add up to, are in `proof`.
+The handlers of the syntax nodes, and the resulting proof, are in `proof`.
 """
 
 import re
@@ -141,12 +141,12 @@ class CommandProof(Struct, frozen=True):
         )
 
     def join_output(self) -> "CommandProof":
-        """Return the proof of statements whose output goes to the files that they write."""
+        """Return the proof of statements with output to the written files."""
         return replace(self, stores_rewritten=True) if self.rewrites and self.writes else self
 
 
 class Budget:
-    """The work left for a text and the scripts in it, so that no text takes long or much memory."""
+    """The work left for a text and its scripts: a bound on time and memory."""
 
     def __init__(self) -> None:
         self.commands, self.steps = MAX_COMMANDS, MAX_STEPS
@@ -235,7 +235,7 @@ class Interpreter:
         return proof
 
     def interpret_substitutions(self, words: Iterable[Word]) -> CommandProof:
-        """Interpret the substitutions in these words, each in a shell of its own."""
+        """Interpret the substitutions in the words, each in a separate shell."""
         proof = CommandProof()
         for node in (node for word in words for node in word.substitutions):
             output_lines = self.output_lines
@@ -257,7 +257,7 @@ class Interpreter:
 
     @contextmanager
     def subshell(self) -> Generator[None]:
-        """Interpret in a shell of its own, whose settings do not last."""
+        """Interpret in a separate shell; its settings do not last."""
         state, exits, input_lines = self.state, self.exits, self.input_lines
         self.exits = []
         yield

@@ -1,6 +1,6 @@
-"""Marks in a command for the eyes of a person: the words that make it dangerous, and the operators between its parts.
+"""Marks in a command for the eyes of a person: the dangerous words, and the operators between the parts.
 
-Marks decide nothing. A command that cannot be read has none, and is shown as it is.
+Marks do not decide. An unreadable command has no marks, and is shown unchanged.
 """
 
 import re
@@ -88,7 +88,7 @@ def read_source(node: "Node") -> str:
 
 
 def exclude_overlaps(marks: list[CommandMark]) -> Iterator[CommandMark]:
-    """Yield the marks in order; where two overlap, the danger or else the longer one."""
+    """Yield the marks in order; of two overlapping marks the danger, otherwise the longer."""
     end = 0
     for mark in sorted(marks, key=lambda m: (m.start, m.kind != "danger", -m.end)):
         if mark.start >= end:

@@ -1,8 +1,7 @@
 """A shell command, parsed in two ways: cut into words, and as a syntax tree of bash.
 
-The words can be had of almost every text; the tree only of a text that the grammar knows, and then proofs rest on it.
-The grammar reads some texts differently from bash: what lies between the nodes must be blanks, and new lines only
-between statements.
+Almost every text has words; only a text known to the grammar has a tree, the basis of proofs. The grammar reads some
+texts differently from bash: the text between the nodes must be blanks, with new lines only between statements.
 """
 
 import re
@@ -133,7 +132,7 @@ def lines_outside_documents(text: str) -> list[str]:
 
 
 class TreeText:
-    """The bytes of a text, to check what lies between its nodes."""
+    """The bytes of a text, for checks of the text between the nodes."""
 
     def __init__(self, raw: bytes) -> None:
         self.raw = raw

@@ -68,7 +68,7 @@ def prove_command(text: str) -> CommandProof:
 
 
 def literal_simple_command(text: str) -> tuple[str, ...] | None:
-    """Return the words of a text that is one simple command of literal words; None for other texts."""
+    """Return the words of a text with a single simple command of literal words; otherwise None."""
     parsed = parse_command(text)
     command = parsed.tree.children[0] if parsed.tree.child_count == 1 else None
     if command is None or command.type != "command" or node_source(command) != parsed.masked.strip(" \t\n"):
@@ -165,7 +165,7 @@ def apply_effects(shell: Interpreter, effects: CommandEffects, *, alone: bool) -
 
 
 def locate_folder(state: ShellState, folder: str) -> str:
-    """Return a folder from the one that the text starts in, which is `.`; empty if unknown."""
+    """Return a folder relative to the text's first folder, `.`; empty if unknown."""
     try:
         return display_path(change_folder(state.folder, folder)) or "." if folder else ""
     except UnprovedCommand:
@@ -173,7 +173,7 @@ def locate_folder(state: ShellState, folder: str) -> str:
 
 
 def loop_value(word: Word) -> Word | None:
-    """Return the value of a variable for one word of a list: a file that a glob matches is one word."""
+    """Return the value of a variable for a word of a list; each file matched by a glob is a word."""
     if word.is_literal or word.glob is None or word.substitutions:
         return None if word.substitutions or word.glob is None else word
     return Word(word.text, is_literal=False, pattern=word.pattern, is_optional=word.is_optional)
@@ -440,7 +440,7 @@ def interpret_case_item(shell: Interpreter, node: "Node") -> CommandProof:
 
 
 def interpret_condition(shell: Interpreter, node: "Node") -> CommandProof:
-    """Interpret a condition in which no operator evaluates its operands. Raises UnprovedCommand."""
+    """Interpret a condition without operators that evaluate operands. Raises UnprovedCommand."""
     nodes = list(condition_nodes(shell, node))
     if node.children[0].type == "[[":
         words = tuple(read_operand(shell, child) for child in nodes)

@@ -191,7 +191,7 @@ def join_pieces(raw: str, pieces: Sequence[Word], variables: KnownVariables) -> 
 
 
 def read_piece(node: "Node", word: str, variables: KnownVariables) -> Word:
-    """Return one part of a word, quoted in one way."""
+    """Return a part of a word with uniform quoting."""
     raw = node_source(node)
     match node.type:
         case "word" | "number" | "brace_expression" | "extglob_pattern" | "variable_name" | "test_operator":

@@ -47,12 +47,10 @@ def parse_candidates(entries: list[Any]) -> Iterator[Candidate]:
 
 
 class BlamedLine(Struct, frozen=True):
-    """A line of a file with its origin: the shape of contracts §9. `line` counts from 1; `grade` is the strength of
-    the evidence.
+    """A line of a file with its origin. `line` counts from 1; `grade` is the strength of the evidence.
 
     `candidates` are the calls running when a line of unknown origin came. `declared` is the class declared by the
-    agent, `class` the computed class. `intent_candidates` are the intents that had the label, where a record does not
-    tell which one is meant.
+    agent, `class` the computed class. `intent_candidates` are the intents with an ambiguous label.
     """
 
     line: int

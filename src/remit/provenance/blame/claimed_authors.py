@@ -60,7 +60,7 @@ class NotedLines:
     def find_claims(self, lines: Sequence[GitLine]) -> dict[int, NoteClaim]:
         """Return the claims by line number of the file asked about, with a single batch for the commits. Raises
         GitError. Line numbers count as in the blamed commit, hence a note with too many lines has no effect on
-        other lines. The work grows with the lines asked about. `remit notes audit` names the texts that are no notes.
+        other lines. The work grows with the lines asked about. `remit verify` names the texts that are no notes.
         """
         if not lines or not self.notes.may_have_notes():
             return {}
@@ -153,8 +153,8 @@ class ImportedRange(Struct, frozen=True):
 
 
 class ImportedLines:
-    """Foreign records imported into one workspace. With `keys`, only records count that a tree head signed by one of
-    the keys covers.
+    """Foreign records imported into a workspace. With `keys`, only records covered by a tree head signed with a key in
+    `keys` count.
     """
 
     def __init__(self, attributor: LineAttributor, keys: Sequence[bytes] | None = None) -> None:

@@ -1,8 +1,8 @@
-"""Lines of files at HEAD as git's blame tells them, kept in the index by the last commit that changed the file.
+"""Lines of files at HEAD by git's blame, stored in the index by the last commit with a change of the file.
 
 git's blame of a file passes every line to the first parent while the file's content there is the same. Thus the blame
-at HEAD is the blame at the last commit on HEAD's first-parent way that changed the file, for good: the answers of
-files that a commit leaves alone stay, and git runs only for the rest. Source: git's blame.c, read 2026-11.
+at HEAD is the blame at the last commit with a change of the file on HEAD's first-parent line, for good: answers for
+files untouched by a commit stay, and git runs only for the rest. Source: git's blame.c, read 2026-11.
 """
 
 import os
@@ -46,7 +46,7 @@ class _Run(Struct, array_like=True, gc=False):
 
 
 class _PackedFile(Struct, array_like=True, gc=False):
-    """All lines of a file, by the versions that git names."""
+    """The lines of a file, by git's versions."""
 
     versions: list[FileVersion]
     runs: list[_Run]
@@ -94,7 +94,7 @@ def count_kinds(lines: Iterable[BlamedLine]) -> Counter[LineKind]:
 
 
 class CommittedFiles:
-    """Blame of files at one commit, HEAD by default, in one workspace."""
+    """Blame of files at a commit, HEAD by default, in a workspace."""
 
     def __init__(self, workspace: Workspace, index: Index, store: ContentStore, head: str | None = None) -> None:
         self.workspace, self.index, self.store = workspace, index, store
@@ -175,8 +175,8 @@ class CommittedFiles:
         return self.blamer.attributor.prefix.path_in_tree(path)
 
     def find_last_commits(self, paths: Sequence[str]) -> dict[str, str]:
-        """Return for each path the last commit on the first-parent way that changed it. All paths without a change
-        since the first record have the commit before it.
+        """Return for each path the last commit with a change on the first-parent line. Paths without a change since the
+        first record have the commit before the record.
         """
         git = self.blamer.git
         commits = commits_since_recording(git, self.blamer.attributor.recorded_since, self.head)

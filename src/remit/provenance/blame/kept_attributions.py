@@ -55,7 +55,7 @@ class _VersionKey(Struct, frozen=True):
 
 
 class _FileRecords(Struct, frozen=True):
-    """The newest record that changed a file, and by content the records that left the content, each with its time."""
+    """The newest record with a change of a file, and by content the records that left the content, with times."""
 
     last: LastChange
     sightings: dict[str, list[tuple[int, str]]]

@@ -1,7 +1,7 @@
-"""The intent map of one work tree, kept up with the ledger by an idle process in small steps.
+"""The intent map of a work tree, updated from the ledger by an idle process in small steps.
 
-Its sources are the logs of the repository and the files of foreign records, each read from a mark on. The state, beside
-the log, holds the rendered lines and the marks; it can be deleted at any time and is rebuilt with the same content.
+The sources are the logs of the repository and the files of foreign records, each read from a mark on. The state, beside
+the log, holds the rendered lines and the marks; a deleted state is rebuilt with the same content.
 """
 
 import errno
@@ -274,7 +274,7 @@ class MapState:
                 self.database.execute("insert or replace into files values (?, ?)", [name, json.encode(mark).decode()])
 
     def add_entry(self, entry: MapEntry) -> list[tuple[str, str]]:
-        """Add one map entry; return the (intent, path) pairs whose blocks change."""
+        """Add a map entry; return the (intent, path) pairs with changed blocks."""
         intent, files = escape_markup(escape_surrogates(entry.intent)), list(rendered_files(entry))
         self.database.execute(UPSERT_NAME, [intent, *latest_name(entry)])
         rows = ((intent, path, *line) for path, parts in files for line in parts)
@@ -331,7 +331,7 @@ NOT_WRITABLE_ERRORS = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
 
 
 class IntentMap(Struct, frozen=True):
-    """The map of one work tree and its sources. Files are opened on demand."""
+    """The map of a work tree and the sources of the map. Files are opened on demand."""
 
     workspace: Workspace
     sources: RecordSources
@@ -372,8 +372,8 @@ class IntentMap(Struct, frozen=True):
 
     def update(self, must_stop: Callable[[], bool]) -> bool:
         """Read new records until `must_stop`, then write the map if every record is read; return whether more remain.
-        Writes nothing if git sees the map, or if the map would be empty. Raises OSError, GitError, LedgerError,
-        sqlite3.Error; LockTimeout if another process holds the lock.
+        Does not write if git sees the map, or if the map would be empty. Raises OSError, GitError, LedgerError,
+        sqlite3.Error; LockTimeout if a second process holds the lock.
         """
         if not self.path.parent.is_dir() or not self.is_ignored_by_git:
             return False

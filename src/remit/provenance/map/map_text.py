@@ -1,8 +1,8 @@
 """Text of `intent_map.md`: the intents, their files, and the changed parts of each file.
 
-The text is a function of the set of records, in any order: adding records one by one (`map_state`) and a rebuild give
-the same bytes. Names and paths come from agents and people: characters that Markdown would interpret become character
-references, and each line stays one line.
+The text is a function of the set of records, in any order: adding single records (`map_state`) and a rebuild give the
+same bytes. Names and paths come from agents and people: characters special in Markdown become character references, and
+each line stays a single line.
 """
 
 import re
@@ -28,9 +28,9 @@ MAX_LINE_NUMBER = 1 << 62  # upper bound of line numbers in the sort key: a fore
 
 
 class ChangedPart(Struct, frozen=True):
-    """One change of one part of a file. `start` 0 means no lines: the file is gone, or lines were only removed. `kind`
-    and `name` are of the changed definition, empty if the lines belong to none; `hash` is of the definition, else of
-    the lines. `created` is a date.
+    """A change of a part of a file. `start` 0 means no lines: the file is gone, or lines were only removed. `kind` and
+    `name` are of the changed definition, empty if the lines belong to none; `hash` is of the definition, else of the
+    lines. `created` is a date.
     """
 
     start: int
@@ -56,7 +56,7 @@ class MapEntry(Struct, frozen=True):
 
 
 class IntentSection(Struct):
-    """One intent: its newest name with the time, and its lines by path."""
+    """An intent: the newest name with the time, and the lines by path."""
 
     named_at: tuple[str, str] = ("", "")
     files: dict[str, set["RenderedPart"]] = {}

@@ -1,6 +1,6 @@
-"""Patches without context, as git prints many commits' in one process, and the lines that commits added.
+"""Patches without context, of many commits from a single git process, and the lines added by commits.
 
-A merge adds only the lines that no parent has. Source: git-diff-tree(1), the combined format, read 2026-11.
+A merge adds only lines missing in all parents. Source: git-diff-tree(1), the combined format, read 2026-11.
 """
 
 import re
@@ -44,9 +44,9 @@ class Addition(Struct, frozen=True):
 
 
 class FilePatch(Struct):
-    """Change of one file by one commit. `path` is None if the file is gone, `source` for a new file: its name before.
-    `old` and `new` are the removed and the inserted lines in the order of the hunks; `merged` are the numbers of the
-    lines that a merge added. `at` is the commit time in seconds, `author` is `Name <address>`. `blob` is the new
+    """A commit's change of a file. `path` is None if the file is gone; `source` is the former name, None for a new
+    file. `old` and `new` are the removed and the inserted lines in the order of the hunks; `merged` are the numbers of
+    the lines added by a merge. `at` is the commit time in seconds, `author` is `Name <address>`. `blob` is the new
     content, if git was asked for full object names.
     """
 

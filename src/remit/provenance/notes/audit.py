@@ -1,4 +1,4 @@
-"""Audit of authorship notes: a note may attest only lines that its commit added."""
+"""Audit of authorship notes: a note may attest only lines added by its commit."""
 
 from collections.abc import Iterable, Mapping, Sequence
 

@@ -1,15 +1,15 @@
-"""Notes of commits that repeat others: a squash or rebase merge by a forge, a cherry-pick to a release branch.
+"""Notes of commits that repeat earlier commits: a squash or rebase merge by a forge, a cherry-pick to a release branch.
 
-Whoever presses the forge's button has no record of the lines, and the notes are those of the pull request's commits,
-which no branch holds any more. Where these commits are here, or can be fetched from the ref that the forge keeps of the
-pull request, their notes say who wrote the lines. A file of a commit repeats another version, its original, if
+A person at the forge's button has no record of the lines, and the notes belong to the pull request's commits, gone from
+all branches. If these commits are present, or the forge's ref of the pull request has them, their notes name the
+authors of the lines. A file of a commit repeats an earlier version, the original, if
 
 - the commit's message names a pull request, and the version is that of the pull request's last commit;
 - a noted commit, or all commits of a side branch together, changed the same lines of the same file to the same lines;
 - a noted commit left the same content in the same file.
 
-A derived note claims only lines that its commit added, whose text is that of the original's line, and which the note of
-the commit that git blames for the original's line claims. Common lines alone make no commit a repetition.
+A derived note claims only lines added by its commit, equal to the original's line, and claimed by the note of the
+commit that git blames for the original's line. Common lines alone make no commit a repetition.
 """
 
 import hashlib
@@ -73,8 +73,8 @@ which is equal for the same change elsewhere.
 
 
 class Original(Struct, frozen=True):
-    """A version of a file whose lines a commit repeats. `numbers` are its line numbers by those of the repetition.
-    `is_author` if `commit` itself added the lines; otherwise git is asked which commit did.
+    """A version of a file with lines repeated by a commit. `numbers` are the original's line numbers by the
+    repetition's. `is_author` if `commit` added the lines; otherwise git knows the commit.
     """
 
     commit: str
@@ -141,7 +141,9 @@ def list_newest_commits(git: Git) -> list[CommitMessage]:
 
 
 def merge_below(existing: bytes | None, derived: Note) -> bytes | None:
-    """Merge a derived note into an existing one, whose entries stand; None if that one is no authorship note."""
+    """Merge a derived note into an existing note; existing entries win. None if the existing text is no authorship
+    note.
+    """
     if existing is None:
         return write_note(derived).encode()
     try:
@@ -359,7 +361,7 @@ def describe_session(
     likely: Mapping[str, Mapping[str, Sequence[Span]]],
     origins: Sequence[str],
 ) -> dict[str, Any]:
-    """Return a session's entry as its notes have it, with the attributes of the edits that the claims name."""
+    """Return a session's entry from its notes, with the attributes of the claimed edits."""
     entry: dict[str, Any] = {}
     by_trace: dict[str, dict[str, str]] = {}
     for key, claim in used.items():

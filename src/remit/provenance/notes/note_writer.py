@@ -59,9 +59,9 @@ NumbersByKey = dict[str, list[int]]  # line numbers by note key
 
 
 class WrittenNotes(Struct, frozen=True):
-    """Result of writing notes. `commits` have a new note; `unread` had a text that is no authorship note and keep the
-    text. `unspeakable` are paths that the note format cannot hold; `unsearched` counts files whose moved lines may lack
-    an author.
+    """Result of writing notes. `commits` have a new note; `unread` had a text other than an authorship note and keep
+    the text. `unspeakable` are paths beyond the note format; `unsearched` counts files with moved lines possibly
+    without an author.
     """
 
     commits: tuple[str, ...] = ()

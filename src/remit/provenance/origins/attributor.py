@@ -1,7 +1,7 @@
-"""Attribute the lines of file versions to the records that wrote them, in one workspace.
+"""Attribute the lines of file versions to the writing records, in a workspace.
 
 Most versions cannot hold a recorded line: the token index and the words of added lines rule them out before contents
-are compared. Without that, the statistics of a few hundred commits take twenty times as long.
+are compared. Without the index, the statistics of a few hundred commits take twenty times as long.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -113,9 +113,9 @@ class LineAttributor(FileHistories):
         return {**attributed, **self.drop_earlier_lines(attributed)}
 
     def drop_earlier_lines(self, attributed: Mapping[FileVersion, Attributions]) -> dict[FileVersion, Attributions]:
-        """Remove proof from attributed lines that the repository held before the command of their record ran. The texts
-        of contained commands and of generators do not tell what the commands write; a merge, a stash or `git show`
-        inside such a command brings lines of other authors. Common lines of a run follow its distinctive ones.
+        """Remove proof from attributed lines held by the repository before the command of their record ran. The texts
+        of contained commands and of generators do not tell the written lines; a merge, a stash or `git show` inside the
+        command brings lines of further authors. Common lines of a run follow the distinctive lines.
         """
         calls: dict[FileVersion, dict[str, float]] = {}
         for version, attributions in attributed.items():
@@ -238,7 +238,7 @@ class LineAttributor(FileHistories):
         routes_by_version: Mapping[FileVersion, Sequence[Route]],
         lines_by_version: Mapping[FileVersion, Sequence[GitLine]],
     ) -> dict[FileVersion, Attributions]:
-        """Attribute versions by their first possible route, and the lines that it leaves by the others."""
+        """Attribute versions by their first possible route, and the remaining lines by the further routes."""
         first = {v: routes[:1] if v in lines_by_version else routes for v, routes in routes_by_version.items()}
         self.load_routes(route for routes in first.values() for route in routes)
         attributed = {v: self.attribute_version(v, routes, lines_by_version.get(v)) for v, routes in first.items()}
@@ -275,9 +275,9 @@ class LineAttributor(FileHistories):
         return result
 
     def comes_from_other_branch(self, version: FileVersion, route: Route) -> bool:
-        """Return whether the content before an unrecorded last step belongs to another branch: nothing moved there.
-        Only commits beside the version's history hold that content, or a content that calls made of it. Source:
-        git-log(1), `--find-object`, read 2026-11.
+        """Return whether the content before an unrecorded last step belongs to a different branch, without a move. Only
+        commits beside the version's history hold the content, or a content that calls made of it. Source: git-log(1),
+        `--find-object`, read 2026-11.
         """
         content = route[-1].before
         if route[-1].record is not None or not route[-1].inferred or content is None or not version.has_commit:
@@ -347,8 +347,8 @@ class LineAttributor(FileHistories):
     # -- copied files --------------------------------------------------------------------------------------------
 
     def find_copied_versions(self, versions: Sequence[FileVersion]) -> dict[FileVersion, tuple[Route, ...]]:
-        """Return for versions with the content of another recorded file, which was then renamed or copied, the route
-        by which that content came about.
+        """Return for versions with the content of a second recorded file, then renamed or copied, the route that
+        produced the content.
         """
         blobs = {version: blob for version in versions if (blob := self.version_blob(version))}
         recorded = self.index.find_recorded_blobs(set(blobs.values()))
@@ -399,8 +399,8 @@ def drop_common_blocks(
 def fill_from_single_call(
     attributions: Attributions, routes: Sequence[Route], parent: str | None, lines: Sequence[GitLine] | None
 ) -> Attributions:
-    """Attribute the lines that git calls new to the call, if one call alone lies between a version and its parent. The
-    diff in the record may pick another of two equal lines than git. If the tool told the position, the record stands.
+    """Attribute git's new lines to the call, if a single call lies between a version and the parent. The diff in the
+    record and git may pick different lines of two equal lines. If the tool told the position, the record stands.
     """
     step = routes[0][0] if len(routes) == 1 and len(routes[0]) == 1 else None
     if step is None or step.record is None or step.positions_known or step.inferred or step.before != parent:

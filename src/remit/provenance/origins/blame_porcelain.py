@@ -109,9 +109,9 @@ def path_from_workspace(path: str, prefix: TreePrefix) -> str:
 
 
 def parse_porcelain(output: bytes) -> BlamePorcelain:
-    """Parse the lines and commits. git describes a commit at its first line, and again if lines of the commit come from
-    another file: then only with `previous`, if any, and `filename`. The header of a group holds the number of its
-    lines, one row each with the text.
+    """Parse the lines and commits. git describes a commit at the first line, and again if lines of the commit come from
+    a second file: then only with an existing `previous`, and `filename`. The header of a group holds the number of
+    lines, a row each with the text.
     """
     rows = output.split(b"\n")
     commits: dict[str, BlameCommit] = {}

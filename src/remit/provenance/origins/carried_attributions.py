@@ -1,8 +1,9 @@
-"""Attributions of lines, carried through the steps from one content of a file to the next.
+"""Attributions of lines, carried through the steps between contents of a file.
 
-The functions are pure: they depend on contents and on the records of one path. git says with which version a line came;
-here that version is rebuilt from the recorded contents before, and each line keeps the attribution of the step that
-added the line. Commit ids play no part, hence a rebase, a squash or a filter that keeps contents needs no extra work.
+The functions are pure: they depend on contents and on the records of one path. git names the version that brought a
+line; these functions rebuild the version from the recorded contents before, and each line keeps the attribution of the
+step that added the line. Commit ids play no part, hence a rebase, a squash or a content-preserving filter needs no
+extra work.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -201,9 +202,9 @@ def mark_unproved(attributions: Attributions, hunks: Sequence[Hunk], step: Histo
 def find_ambiguous_kept_lines(
     old: Sequence[bytes], new: Sequence[bytes], hunks: Sequence[Hunk], unproved: Sequence[Span]
 ) -> Iterator[int]:
-    """Yield the lines (indices from 0) kept between two hunks that are common and stand beside lines not proved to be
-    the call's. A call that replaces the `None` of a `return None` while a person writes a block with such a line below
-    leaves the same contents as a call that kept the line. Hunks that only change the layout do not count.
+    """Yield the common lines (indices from 0) kept between two hunks, beside lines not proved to be the call's. A call
+    that replaces the `None` of a `return None` while a person writes a block with an equal line below leaves the same
+    contents as a call without a change of the line. Hunks that only change the layout do not count.
     """
     spans: list[tuple[int, int, bool]] = []
     for hunk in hunks:
@@ -217,9 +218,9 @@ def find_ambiguous_kept_lines(
 
 
 def find_isolated_lines(old: Sequence[bytes], new: Sequence[bytes], hunks: Sequence[Hunk]) -> frozenset[int]:
-    """Return the lines of `old` (from 0) that are common and were kept amid rewritten lines. If more lines went around
-    them than stayed, the diff only found equal lines. A person who changes a line or two leaves more of the
-    surroundings. Lines inserted again in another layout did not go.
+    """Return the common lines of `old` (from 0) kept amid rewritten lines. If more surrounding lines went than stayed,
+    the diff only found equal lines. A person changing a line or two leaves more of the surroundings. Lines inserted
+    again in a different layout did not go.
     """
     isolated: set[int] = set()
     kept: list[int] = []

@@ -62,7 +62,7 @@ class CallCommits:
         }
 
     def find_heads(self, calls: Set[str]) -> dict[str, str]:
-        """Return HEAD by call, of the calls for which a record tells it."""
+        """Return HEAD by call, for calls with HEAD in a record."""
         unknown = calls - self.head_by_call.keys()
         found = self.index.find_by_ids(unknown) if unknown else {}
         self.head_by_call |= dict.fromkeys(unknown)
@@ -70,8 +70,8 @@ class CallCommits:
         return {call: head for call in calls if (head := self.head_by_call[call])}
 
     def load_parents(self, commits: Set[str]) -> bool:
-        """Learn the commits and their ancestors with parents, without those that the first HEAD reaches; return whether
-        git knows them all and they are not too many.
+        """Learn the commits and their ancestors with parents, except the ancestors of the first HEAD; return whether
+        git knows the commits and the number is within bounds.
         """
         unknown = commits - self.known
         if unknown:
@@ -169,7 +169,7 @@ def read_log(git: Git, *arguments: str) -> tuple[RawChange, ...]:
 def find_earlier_contents(
     git: Git, versions: Sequence[FileVersion], logs: dict[frozenset[str], tuple[RawChange, ...]]
 ) -> Mapping[FileVersion, frozenset[str]]:
-    """Return the contents that each file had before each version. `logs` keeps what one git process read."""
+    """Return the contents of each file before each version. `logs` keeps the output of a git process."""
     paths = frozenset(version.path_in_tree for version in versions)
     if paths not in logs:
         logs[paths] = read_log(

@@ -121,8 +121,8 @@ class SurvivalTest(Struct, frozen=True):
         return [i for part in parts if self.is_mostly_kept(part, kept_lines) for i in part]
 
     def are_lines_kept(self, kept_lines: Container[int]) -> bool:
-        """Return whether the calls' lines as a whole remained: who discards a proposal removes most of its lines, and
-        may write its `import sys` anew.
+        """Return whether the calls' lines as a whole remained: a person who discards a proposal removes most lines, and
+        may write an `import sys` anew.
         """
         return all(i in kept_lines for i in self.attributed) or self.is_evidence(self.attributed, kept_lines)
 

@@ -1,7 +1,7 @@
-"""Recorded history of each path in one workspace, with the contents of file versions and their differences.
+"""Recorded history of each path in a workspace, with the contents of file versions and their differences.
 
-Contents and differences are fetched in a few batches. Lines that a call copied or moved from other files are found here
-too: whoever copies a line does not write it.
+Contents and differences are fetched in a few batches. Lines copied or moved by a call from elsewhere are found too: a
+copy is not authorship.
 """
 
 import re
@@ -77,9 +77,8 @@ ContentPair = tuple[str | None, str]
 
 
 class FileHistories:
-    """Contents and recorded histories of the files of one workspace. git starts a fixed number of times, however many
-    versions are asked about. `nested` is the folder of a repository in the workspace, such as a submodule, if git is
-    asked there.
+    """Contents and recorded histories of the files of a workspace. git starts a fixed number of times for any number of
+    versions. `nested` is the folder of a repository in the workspace, for example a submodule, if git runs there.
     """
 
     def __init__(self, workspace: Workspace, index: Index, store: ContentStore, nested: str = "") -> None:
@@ -209,7 +208,7 @@ class FileHistories:
         return self.lines_of(self.blobs_by_name.get(name)) or ()
 
     def added_lines(self, version: FileVersion) -> list[bytes] | None:
-        """Return the lines that a version added to its parent; None if unknown."""
+        """Return the lines added by a version to the parent; None if unknown."""
         blob = self.version_blob(version)
         hunks = self.hunks_by_pair.get((self.parent_blob(version), blob)) if blob else None
         if hunks is None:
@@ -271,8 +270,8 @@ class FileHistories:
         return self.histories[path]
 
     def history_entries(self, changes: Sequence[RecordedChange]) -> list[HistoryEntry]:
-        """Return the changes of a file as history entries. A rename, or a command that copies lines of other files,
-        writes no line: a continued file inherits the history of its source.
+        """Return the changes of a file as history entries. A rename, or a command copying lines between files, writes
+        no line: a continued file inherits the source's history.
         """
         copy_sources = find_copy_sources(self, [change for change in changes if may_copy_lines(change)])
         entries: list[HistoryEntry] = []
@@ -302,7 +301,7 @@ class FileHistories:
         return self.histories_without[file_path, later]
 
     def find_later_calls(self, places: Collection[tuple[FileVersion, str]]) -> None:
-        """Learn which calls of a path began after a version existed, with one git process for all of them."""
+        """Learn the calls of a path that began after a version existed, with a single git process."""
         later = {place: calls for place in places if (calls := self.calls_after_version(*place))}
         by_commit = {(version.commit, path): calls for (version, path), calls in later.items()}
         records = {place: frozenset(call.id for call in calls) for place, calls in by_commit.items()}
@@ -314,8 +313,8 @@ class FileHistories:
             self.later_records[version, path] = found or frozenset()
 
     def calls_after_version(self, version: FileVersion, path: str) -> list[RecordedChange]:
-        """Return the calls that are not older than the version by its commit date. A call that only inserted lines into
-        a seen version is left out: git may have taken its copy of a block for the original.
+        """Return the calls not older than the version by the commit date. A call that only inserted lines into a seen
+        version is left out: git may have taken the copy of a block for the original.
         """
         if not version.has_commit or not self.has_git:
             return []
@@ -364,8 +363,8 @@ class FileHistories:
         return origins_in_parent(routes[0], self.parent_blob(version), numbers) if routes else {}
 
     def layout_origins(self, version: FileVersion) -> dict[int, int]:
-        """Return for the lines that recorded calls laid out anew since the version before, and nothing else since, the
-        line number there; empty without such a call.
+        """Return for lines only laid out anew by recorded calls since the version before the line number there; empty
+        without a layout call.
         """
         routes, parent = self.certain_routes(version), self.parent_blob(version)
         steps = routes[0] if routes else ()
@@ -394,8 +393,8 @@ class FileHistories:
         return hunks is not None and len(hunks) == 1 and not hunks[0].old_lines
 
     def resolve_versions(self, versions: Sequence[FileVersion]) -> None:
-        """Find the blobs of versions and of their parents, with one git process, and a second one for old recorded
-        versions. Other old parents are not needed.
+        """Find the blobs of versions and of their parents, with a git process, and a second process for old recorded
+        versions. Further old parents are not needed.
         """
         self.last_resolved = tuple(versions)
         for version in versions:
@@ -454,7 +453,7 @@ class CopySources(Struct, frozen=True):
 
 
 def may_copy_lines(change: RecordedChange) -> bool:
-    """Return whether a call may have copied lines of other files: it prints or moves files, or removed one."""
+    """Return whether a call may have copied lines between files: the call prints or moves files, or removed a file."""
     if not change.session_id or not change.after_blob:
         return False
     copies = change.command is not None and COPYING_COMMANDS.search(change.command)
@@ -473,8 +472,8 @@ def find_copy_sources(histories: FileHistories, changes: Sequence[RecordedChange
 
 
 def possible_git_names(change: RecordedChange, prefix: TreePrefix) -> dict[str, list[str]]:
-    """Return for each word of the command that may name a file its git names: in the commit checked out at the time,
-    then in HEAD, which may have gained the file since.
+    """Return the git names for each word of the command possibly naming a file: in the commit checked out at the time,
+    then in HEAD, possibly with the file added since.
     """
     words = BETWEEN_WORDS.split((change.command or "")[:MAX_COMMAND_CHARS])
     names = sorted({word.removeprefix("./") for word in words} - {"", change.path})[:MAX_NAMES]
@@ -489,8 +488,8 @@ def possible_git_names(change: RecordedChange, prefix: TreePrefix) -> dict[str, 
 def find_sources_of_change(
     histories: FileHistories, change: RecordedChange, blobs: Mapping[str, str | None]
 ) -> CopySources:
-    """Return the sources of one change. A file that existed before stays itself, whatever is copied over it. `blobs`
-    are the contents in git of the files that the command names.
+    """Return the sources of a change. A file that existed before keeps its history, even if overwritten by a copy.
+    `blobs` are the contents in git of the files named in the command.
     """
     index = histories.index
     same_content = index.list_changes_to_content(change.after_sha or "")

@@ -1,4 +1,4 @@
-"""Names of the intents in records: today's, as the ledger tells who got another one, and who shared one."""
+"""Names of the intents in records: today's ids, from the ledger's records of renumbered intents and shared labels."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -27,13 +27,13 @@ class IntentNames:
 
     @LazyProperty
     def renumbered(self) -> dict[str, str]:
-        """Return today's ids by uid, of the intents that got another one."""
+        """Return today's ids by uid, of renumbered intents."""
         bodies = (document["metadata"][KEY] for document in self.index.iterate_records(event="intent_renumbered"))
         return {str(body.get("uid")): str(body.get("to")) for body in bodies}
 
     @LazyProperty
     def uids(self) -> dict[str, set[str]]:
-        """Return the uids of all intents that had a label, by label."""
+        """Return the uids of intents past and present by label."""
         found: dict[str, set[str]] = {}
         for label, uid in self.index.list_intent_names():
             found.setdefault(label, set()).add(uid)
@@ -41,13 +41,13 @@ class IntentNames:
 
     @property
     def digest(self) -> str:
-        """Return a name for all that `find_name` depends on."""
+        """Return a digest of the inputs of `find_name`."""
         shared = sorted(label for label, uids in self.uids.items() if len(uids) > 1)
         return sha256(repr((sorted(self.renumbered.items()), shared)).encode()) if self.renumbered or shared else ""
 
     def find_name(self, body: Mapping[str, Any]) -> str | None:
-        """Return today's id of a record's intent; the label of the time with a mark where two intents had it and the
-        record does not tell which one is meant.
+        """Return today's id of a record's intent; for a label of two intents, ambiguous in the record, the label of the
+        time with a mark.
         """
         label, uid = body.get("intent_id"), body.get("intent_uid")
         if uid is not None:
@@ -55,13 +55,13 @@ class IntentNames:
         return f"{label}{UNSURE_MARK}" if self.list_candidates(body) else label
 
     def find_distinct_name(self, body: Mapping[str, Any]) -> str | None:
-        """Return a name that no other intent has or had, for what leaves this clone."""
+        """Return a name unique among past and present intents, for data leaving this clone."""
         name, uid = self.find_name(body), body.get("intent_uid")
         shared = self.uids.get(name or "", set[str]()) - self.renumbered.keys()
         return make_distinct_id(name or "", str(uid)) if uid is not None and len(shared | {uid}) > 1 else name
 
     def list_candidates(self, body: Mapping[str, Any]) -> tuple[str, ...]:
-        """Return the intents that a record without a uid may mean; empty where there is no doubt."""
+        """Return the intents possibly meant by a record without a uid; empty without doubt."""
         label = body.get("intent_id")
         uids = self.uids.get(str(label), set[str]()) if label and body.get("intent_uid") is None else set[str]()
         if len(uids) < 2:

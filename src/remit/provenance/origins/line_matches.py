@@ -22,9 +22,8 @@ CLOSING_BRACKETS = (b")", b"]", b"}")
 
 
 def find_moved_blocks(old: Sequence[bytes], new: Sequence[bytes], hunks: Sequence[Hunk]) -> dict[int, int]:
-    """Return for lines of `new` that the hunks inserted the line of `old` that they removed; indices from 0. A block is
-    recognised by a distinctive line that was removed once and inserted once; equal neighbours follow. White space is
-    ignored.
+    """Return for inserted lines of `new` the removed line of `old`; indices from 0. A block is recognised by a
+    distinctive line removed once and inserted once; equal neighbours follow. White space is ignored.
     """
     removed = {n - 1: strip_whitespace(old[n - 1]) for h in hunks for n in h.old_range}
     inserted = {n - 1: strip_whitespace(new[n - 1]) for h in hunks for n in h.new_range}
@@ -96,8 +95,8 @@ def longest_common_run(a: str, b: str) -> EqualBlock:
 def find_long_common_run(a: str, b: str) -> tuple[int, int] | None:
     """Return the start in `a` and the length of the longest common substring; None if the substring is short.
 
-    A common run of `2 * step - 1` characters holds a piece of `a` that begins at a multiple of `step` and has that
-    length. Only those pieces are looked up, in smaller and smaller steps.
+    A common run of `2 * step - 1` characters holds a piece of `a` of length `step`, beginning at a multiple of `step`.
+    Only such pieces are looked up, in smaller and smaller steps.
     """
     backwards_a, backwards_b = a[::-1], b[::-1]
     step = min(len(a), len(b))
@@ -144,8 +143,8 @@ def find_short_common_run(a: str, b: str) -> tuple[int, int]:
 
 
 def may_be_moved_lines(own: Iterable[int], old: Sequence[bytes], new: Sequence[bytes], hunks: Sequence[Hunk]) -> bool:
-    """Return whether a line that the hunks put in may be one of the `own` lines of `old`, moved or reformatted. Indices
-    count from 0. Lines are compared without white space. A line without a word counts only beside another equal line.
+    """Return whether an inserted line may be an `own` line of `old`, moved or reformatted. Indices count from 0. Lines
+    are compared without white space. A line without a word counts only beside a second equal line.
     """
     inserted = {n - 1 for hunk in hunks for n in hunk.new_range}
     texts, (old_range, _) = {strip_whitespace(new[i]) for i in inserted}, changed_span(hunks)
@@ -178,9 +177,9 @@ def equal_but_for_layout(old: Sequence[bytes], new: Sequence[bytes]) -> bool:
 
 
 def find_reformatted_lines(old: Sequence[bytes], new: Sequence[bytes], hunks: Sequence[Hunk]) -> dict[int, int]:
-    """Return for lines of `new` that only changed their layout the line of `old`. Each hunk is matched by itself; all
-    hunks together if that matches more lines than the diff kept: in a reindented block a diff pairs one `return` with
-    another. Where all lines are equal but for white space, each is the line at the same place.
+    """Return for lines of `new` with only a changed layout the line of `old`. Each hunk is matched by itself; the hunks
+    together if they match more lines than the diff kept: in a reindented block a diff pairs unrelated `return` lines.
+    If the lines are equal but for white space, lines at the same place match.
     """
     if is_respaced(old, new):
         return {n - 1: n - 1 for hunk in hunks for n in hunk.new_range}

@@ -1,7 +1,7 @@
-"""Lines that moved from another file, or from another place of the same file.
+"""Lines moved from a different file, or from a different place of the same file.
 
-`find_moved_lines` asks git for the source; `RecordedBlocks` searches recorded contents for blocks that moved before a
-commit had them. A block counts only if a line of the block is distinctive and the source no longer holds the block.
+`find_moved_lines` asks git for the source; `RecordedBlocks` searches recorded contents for blocks moved before their
+commit. A block counts only if a line of the block is distinctive and the source no longer holds the block.
 """
 
 from collections import Counter
@@ -69,8 +69,8 @@ class RecordedBlocks:
                     yield (change, number), text
 
     def lines_written_before(self, lines: Sequence[GitLine]) -> set[int]:
-        """Return lines of a person's edit that an agent wrote before in the same file, or distinctive ones in any file.
-        A person who pops a stash or copies a block changes the file and writes nothing.
+        """Return lines of a person's edit written before by an agent in the same file, or distinctive lines of any
+        file. A person who pops a stash or copies a block changes the file without writing a line.
         """
         texts = {line.line: strip_whitespace(line.content) for line in lines}
         paths_by_text: dict[bytes, set[str]] = {}
@@ -86,10 +86,9 @@ class RecordedBlocks:
     def lines_moved_here(
         self, version: FileVersion, seeds: Sequence[GitLine], sources: Mapping[bytes, RecordedLine]
     ) -> set[int]:
-        """Return the lines that left their recorded file and that no other file has: neither in the version before,
-        nor in the commit from which the call started, nor beside the version if the recorded file has another name
-        there. In a commit that is dated before the call no line of the call moved: who moves all files of a history to
-        another folder keeps the dates.
+        """Return the lines that left their recorded file and are in no further file: neither in the version before, nor
+        in the call's base commit, nor beside the version if the recorded file has a different name there. In a commit
+        dated before the call no line of the call moved: a move of a history's files to a new folder keeps the dates.
         """
         attributor, texts = self.attributor, [line.content.strip() for line in seeds]
         changes = {line.number: sources[strip_whitespace(line.content)][0] for line in seeds}
@@ -223,8 +222,8 @@ def attribute_neighbours(
     before: Mapping[int, GitLine],
     moved_attributions: Mapping[int, Attribution],
 ) -> dict[int, Attribution]:
-    """Attribute neighbours of moved lines that stood beside them at the source and are gone from there. git may pair
-    common lines with equal ones that stayed.
+    """Attribute neighbours of moved lines, gone from beside them at the source. git may pair common lines with equal
+    lines left behind.
     """
     # 1. The lines asked about that follow a moved line and equal the lines at the source.
     chains: list[tuple[Attribution, list[GitLine]]] = []
@@ -264,8 +263,8 @@ def attribute_neighbours(
 def lines_gone_from_source(
     attributor: LineAttributor, pairs: Sequence[tuple[GitLine, GitLine]]
 ) -> tuple[set[int], set[int]]:
-    """Return the lines whose number of occurrences did not grow, and the worded lines that stood in one place only. A
-    copy leaves the original in place and is new. Among many equal lines none can be identified.
+    """Return the lines without growth in number of occurrences, and the worded lines from a single place. A copy leaves
+    the original in place and is new. Among many equal lines no line can be identified.
     """
     names_by_pair = [content_names(to.version, origin.version.path_in_tree) for to, origin in pairs]
     names = {name for both in names_by_pair for name in both}

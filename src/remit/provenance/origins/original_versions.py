@@ -1,10 +1,10 @@
-"""Originals of versions that a rewrite made: by rebase, cherry-pick, amend or squash.
+"""Originals of rewritten versions: by rebase, cherry-pick, amend or squash.
 
-A rewritten commit makes the same change in other surroundings, so no record holds its content. The commits before the
-rewrite are in git's reflogs, on a branch or at a tag. A version repeats a file's change there, or several that follow
-each other, if both leave the same content, or if both remove and add the same lines. Anybody can make a common change
-again, hence the lines have to be distinctive and stand between the same lines, unless the version's commit is a copy:
-git keeps author and author date of a commit that it copies, and the copy has a later date of its own.
+A rewritten commit makes the same change in new surroundings, hence no record holds the content. The commits before the
+rewrite are in git's reflogs, on a branch or at a tag. A version repeats a file's change there, or several consecutive
+changes, if both leave the same content, or if both remove and add the same lines. A common change may happen twice,
+hence the lines have to be distinctive and stand between the same lines, unless the version's commit is a copy: git
+keeps author and author date of a copied commit, and the copy has a later commit date.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -79,8 +79,8 @@ class OriginalVersions:
         """Versions with one commit as their original: what is unknown there is unknown here."""
 
     def find(self, versions: Sequence[FileVersion], present: Iterable[str]) -> dict[FileVersion, OriginalLines]:
-        """Return the lines of the originals by version, each by the number of the line that repeats it. `present` are
-        commits of one history: none of them is the original of another.
+        """Return the lines of the originals by version, each by the number of the repeating line. `present` are commits
+        of a single history: no commit of `present` is an original of a further one.
         """
         histories = self.histories
         changes_by_path = self.find_other_changes(versions, present)
@@ -193,7 +193,7 @@ class OriginalVersions:
 
 
 def contents_before(tip: CommittedChange, changes: Sequence[CommittedChange]) -> list[str | None]:
-    """Return the contents from which changes that follow each other lead to the content of `tip`, newest first."""
+    """Return the contents from which consecutive changes lead to the content of `tip`, newest first."""
     by_content = {change.after: change for change in changes}
     contents: list[str | None] = []
     change: CommittedChange | None = tip
@@ -204,8 +204,8 @@ def contents_before(tip: CommittedChange, changes: Sequence[CommittedChange]) ->
 
 
 def pair_replacements(new: Sequence[Replacement], old: Sequence[Replacement]) -> dict[int, int]:
-    """Return for added lines of equal hunks their place among all added lines, of `new` and of `old`, from 0. Hunks
-    that are equal to another number of hunks cannot be told apart.
+    """Return for added lines of equal hunks the place among the added lines, of `new` and of `old`, from 0. Hunks equal
+    to a different number of hunks are ambiguous.
     """
     places: dict[Replacement, tuple[list[int], list[int]]] = {}
     for side, replacements in enumerate((new, old)):

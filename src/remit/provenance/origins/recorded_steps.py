@@ -178,9 +178,9 @@ def step_leading_to(content: str, history: FileHistory, bound: int) -> tuple[His
 
 
 def position_written(content: str, history: FileHistory, bound: int, before: Collection[str | None] = ()) -> int | None:
-    """Return the position of the newest entry that wrote a content: a call's own, else one observed before any call,
-    else an unproved one. An entry from a content in `before` comes first. git writes no content, and neither does a
-    call that returns to an existing content, as by `git stash pop`.
+    """Return the position of the newest entry that wrote a content: a call's own entry, otherwise an entry observed
+    before any call, otherwise an unproved entry. An entry from a content in `before` comes first. git writes no
+    content, and a call returning to an existing content does not either, as by `git stash pop`.
     """
     recorded, positions = history.recorded, history.positions_by_content.get(content, [])
     earlier = positions[: bisect_left(positions, bound)]

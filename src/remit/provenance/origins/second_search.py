@@ -30,7 +30,7 @@ MAX_STEPS = 8  # observations of one file that are searched for reapplied lines
 
 
 class UnattributedLines:
-    """Search for the lines that the attributor left without attribution, in one repository."""
+    """Search for the lines left without attribution by the attributor, in a repository."""
 
     def __init__(self, attributor: LineAttributor) -> None:
         self.git = attributor.git
@@ -184,9 +184,9 @@ class UnattributedLines:
     def find_swapped_copies(
         self, path: str, arguments: Sequence[str], suspects: Sequence[GitLine]
     ) -> dict[int, Attribution]:
-        """Attribute lines that git exchanged with an equal line, by line of the file asked about. For a copy above its
-        original, git calls the lower line new. Where records tell every step between two versions, lines are followed
-        by the records.
+        """Attribute lines exchanged by git with an equal line, by line of the file in question. For a copy above the
+        original, git calls the lower line new. If records cover every step between two versions, lines are followed by
+        the records.
         """
         if any(argument.startswith("-") and not argument.startswith("-L") for argument in arguments):
             return {}
@@ -266,8 +266,8 @@ def line_origin(line: GitLine) -> LineOrigin:
 def find_unchanged_lines(
     old: Sequence[bytes], new: Sequence[bytes], hunks: Sequence[Hunk], indices: Iterable[int]
 ) -> dict[int, int]:
-    """Return for lines (from 0) that no hunk added the line of `old`. git calls a line new if the newline at the end of
-    the file changed, and keeps other lines of two that changed places. A line that occurs twice may be either.
+    """Return for lines (from 0) not added by a hunk the line of `old`. git calls a line new if the newline at the end
+    of the file changed, and may keep either line of an exchanged pair. A line with two occurrences may be either.
     """
     origins: dict[int, int] = {}
     for index in indices:
@@ -296,9 +296,8 @@ class ArrivedLines(Struct, frozen=True):
 
 class ReappliedLines:
     """Search for lines of a recorded call that came back into their file: by `git stash pop`, by a cherry-pick, or
-    found by a later comparison. Whoever reapplies lines wrote nothing. The evidence rules are those of an unrecorded
-    step that something speaks against: most of the call's block has to be present, with at least one distinctive line
-    that the file did not hold before.
+    found by a later comparison. Reapplying lines is not writing. The evidence rules are the rules for a contested
+    unrecorded step: most of the call's block has to be present, with at least one distinctive line new to the file.
     """
 
     def __init__(self, attributor: LineAttributor) -> None:

@@ -68,15 +68,15 @@ class TokenMarks(Struct, frozen=True):
 
 
 class ExpectedLines(Struct, frozen=True):
-    """Lines that records may have put into a file, and those records."""
+    """Lines possibly put into a file by records, and the records."""
 
     lines: tuple[bytes, ...]
     records: frozenset[str]
 
 
 class TokenIndex:
-    """Marks of the tokens and lines that the records of one index put into files, per path or for all paths. Marks
-    of all paths are loaded only up to `most_bytes`.
+    """Marks of the tokens and lines put into files by the records of an index, per path or for the whole index. Marks
+    of the whole index are loaded only up to `most_bytes`.
     """
 
     def __init__(self, index: Index, store: ContentStore, most_bytes: int = MAX_MARK_BYTES) -> None:
@@ -133,7 +133,7 @@ class TokenIndex:
 
     @cached_property
     def newest_marks(self) -> tuple[frozenset[ChangedFile], dict[int, list[ChangedFile]]]:
-        """Of the newest calls: those with known marks, and by mark those that have it."""
+        """The newest calls with known marks, and the calls by mark."""
         marked: set[ChangedFile] = set()
         changes_by_mark: dict[int, list[ChangedFile]] = {}
         for row in self.index.list_put_marks_of({change.id for change in self.newest_calls}):
@@ -144,7 +144,7 @@ class TokenIndex:
         return frozenset(marked), changes_by_mark
 
     def newest_calls_with_lines(self, texts: Iterable[bytes]) -> list[RecordedChange]:
-        """Return the newest changes by calls that may contain one of the texts, which lack white space."""
+        """Return the newest changes by calls possibly containing one of the texts, given without white space."""
         marked, changes_by_mark = self.newest_marks
         matching = {place for mark in set(map(crc32, texts)) for place in changes_by_mark.get(mark, ())}
 
@@ -165,8 +165,8 @@ class TokenIndex:
         return self.marks_by_path[path]
 
     def load_marks(self, path: str | None) -> TokenMarks | None:
-        """Load the marks of a path, or of all paths within the size limit. For a path with half of all marks, the marks
-        of all paths serve both questions.
+        """Load the marks of a path, or of the whole index within the size limit. For a path with half of the marks, the
+        marks of the whole index serve both questions.
         """
         size = self.index.count_put_mark_bytes()
         if path is None and size > self.most_bytes:

@@ -1,8 +1,8 @@
-"""Attributions of changed files, found before a question: a process of the lowest priority beside the daemon.
+"""Attributions of changed files, computed before a question by a process of the lowest priority beside the daemon.
 
-Each file is blamed in the work tree and at HEAD, and so are the lines that new commits added. The index keeps the
-attributions for a later question. An answer about the newest commit holds until the next record: hence the files of
-the run before are blamed once more, and then their answers hold longer.
+Each file is blamed in the work tree and at HEAD, and the lines added by new commits too. The index keeps the
+attributions for a later question. An answer about the newest commit holds until the next record: hence the files of the
+run before are blamed once more, for longer-lived answers.
 """
 
 import os

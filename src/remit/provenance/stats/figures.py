@@ -1,8 +1,8 @@
 """Figures of `remit stats`: authorship of the lines at HEAD, how long recorded lines live, and counts of the ledger.
 
 Lifetimes come from replaying the differences of the history; git starts a few times, however many commits there are. A
-line that a commit removes and inserts elsewhere, or in another layout, has moved and lives on, if the line is
-distinctive or stands beside a distinctive line.
+line removed by a commit and inserted elsewhere, or in a new layout, has moved and lives on, if the line is distinctive
+or stands beside a distinctive line.
 """
 
 from collections import Counter
@@ -106,7 +106,7 @@ def version_of_patch(patch: FilePatch, prefix: TreePrefix) -> FileVersion:
 
 
 class FileLine(Struct):
-    """One current line of a file. `text` has no white space; `is_new` marks a life that began in this commit."""
+    """A current line of a file. `text` has no white space; `is_new` marks a life begun in this commit."""
 
     text: bytes = b""
     life: LineLife | None = None
@@ -365,9 +365,9 @@ DAY_S = 86400.0
 
 
 class FileFigures(Struct, frozen=True):
-    """Lines of one file at HEAD by origin, as blame tells them. Of `ai`, `likely` lines came while one command ran
-    alone and no other writer was seen; `others` are lines of agents that were not asked about. `open` lines of unknown
-    origin came while a command ran that may have written them, without proof.
+    """Lines of a file at HEAD by origin, from blame. Of `ai`, `likely` lines came while a single command ran and no
+    second writer was seen; `others` are lines of agents not in question. `open` lines of unknown origin came while a
+    command ran, possibly written by the command, without proof.
     """
 
     path: str
@@ -385,7 +385,7 @@ class FileFigures(Struct, frozen=True):
 
 
 class Durability(Struct, frozen=True):
-    """Of the recorded lines whose commit is at least `days` old, the number that stood so long."""
+    """Number of recorded lines with a commit at least `days` old, and of the survivors."""
 
     days: int
     lines: int
@@ -394,12 +394,11 @@ class Durability(Struct, frozen=True):
 
 class Figures(Struct, frozen=True):
     """Lines at HEAD by origin, fate of the agents' lines, and counts of the ledger. `files` have lines of agents, most
-    first. `likely` lines are among `ai`; `others` are those of agents that were not asked about. Of the rest,
-    `own` lines stand in Remit's own files and `before` are older than the first record; `unknown` lines are left, and
-    `open` came while a command ran, without proof. `generated` excludes unproved lines, which
-    `unproved` counts. `accepted` lines reached a commit on HEAD's first-parent history; of those `overridden` were
-    replaced by lines of no known agent, `rewritten` by an agent, `deleted` removed. `by_agent`, `by_intent` and
-    `by_session` count lines at HEAD.
+    first. `likely` lines are among `ai`; `others` are lines of agents not in question. Of the rest, `own` lines stand
+    in Remit's own files and `before` are older than the first record; `unknown` lines are left, and `open` came while a
+    command ran, without proof. `generated` excludes unproved lines, which `unproved` counts. `accepted` lines reached a
+    commit on HEAD's first-parent history; of those `overridden` were replaced by lines of no known agent, `rewritten`
+    by an agent, `deleted` removed. `by_agent`, `by_intent` and `by_session` count lines at HEAD.
     """
 
     lines: int
@@ -561,8 +560,8 @@ def find_recorded_files(blamer: Blamer) -> set[str]:
 
 
 def find_receiving_files(blamer: Blamer, sizes: Mapping[str, int], recorded: Collection[str]) -> list[str]:
-    """Return the other files at HEAD where a recorded line may stand, of those that commits since the first record
-    changed: a person renamed a recorded file, or moved lines.
+    """Return further files at HEAD with a possible recorded line, among files changed by commits since the first
+    record: a person renamed a recorded file, or moved lines.
     """
     attributor = blamer.attributor
     if not attributor.has_records or not sizes:
@@ -591,8 +590,8 @@ def find_receiving_files(blamer: Blamer, sizes: Mapping[str, int], recorded: Col
 
 
 def measure_file(path: str, kinds: Counter[LineKind], counts: RecordCounts, *, selective: bool) -> FileFigures:
-    """Return the lines of one file at HEAD by origin. Where only some changes are asked about, `selective`, a line of
-    an agent without a local record is not among them: nothing tells its time.
+    """Return the lines of a file at HEAD by origin. With `selective`, leave out lines of agents without a local record:
+    their time is unknown.
     """
     by_agents = [kind for kind in kinds if kind.origin == "ai"]
     wanted = [kind for kind in by_agents if (kind.record in counts.origin if kind.record else not selective)]

@@ -63,7 +63,7 @@ def describe_call(body: dict[str, Any]) -> str:
 
 
 def propose_scope(paths: Sequence[str]) -> tuple[str, ...]:
-    """Return patterns for these files: the folder of several files, else the file itself."""
+    """Return patterns for the files: the folder of several files, otherwise the file."""
     folders = Counter(path.rpartition("/")[0] for path in paths)
     wide = {folder for folder, number in folders.items() if folder and number > 1}
     top = {f for f in wide if not any(f.startswith(f"{other}/") for other in wide)}

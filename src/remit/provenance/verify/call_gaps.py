@@ -1,8 +1,8 @@
-"""Gaps in the records of calls: results without a decision, calls that only a transcript names, and doubled records.
+"""Gaps in the records of calls: results without a decision, calls only in a transcript, and doubled records.
 
-A record names its call by the id that the agent's hooks give. Sessions of an agent whose hooks give none, or other ones
-than its transcript, are left out, and so are a transcript's calls from before the session's first call here. It may
-also name calls that the ledger of another repository holds.
+A record names its call by the id from the agent's hooks. Sessions of agents without ids in hooks, or with ids different
+from the transcript's, are left out, and a transcript's calls before the session's first call here too. A transcript may
+also name calls recorded in a different repository.
 """
 
 from collections import Counter
@@ -55,8 +55,8 @@ def find_call_gaps(
     until: str,
     is_time_up: Callable[[], bool],
 ) -> CallGaps:
-    """Return the gaps between these times. `reported` are the transcripts of a session that its agent named; others
-    are looked for in `home`. The index has to be current.
+    """Return the gaps between two times. `reported` are the transcripts of a session named by the agent; `home` is
+    searched for the rest. The index has to be current.
     """
     recorded, undecided = read_recorded_calls(index, since)
     unrecorded: list[str] = []
@@ -83,7 +83,7 @@ def read_tool_calls(agent: str, path: Path, is_time_up: Callable[[], bool]) -> I
 
 
 def read_recorded_calls(index: Index, since: str) -> tuple[RecordedCalls, tuple[str, ...]]:
-    """Return the recorded calls, and those that have a result and no decision."""
+    """Return the recorded calls, and the calls with a result but no decision."""
     found = {event: index.find(event=event, since=since, limit=MAX_RECORDS) for event in CALL_EVENTS}
     # Of a kind with too many records, the oldest are unknown: nothing before them is judged.
     cut = [str(documents[-1]["timestamp"]) for documents in found.values() if len(documents) == MAX_RECORDS]

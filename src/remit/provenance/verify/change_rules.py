@@ -1,6 +1,6 @@
-"""Rules on one change: its author, path, intent and approval, and the policy of the commit where a range starts.
+"""Rules on a change: author, path, intent and approval, and the policy of the commit at the start of a range.
 
-A range with its own `remit.toml` or intents file must not loosen its own verdict.
+A `remit.toml` or intents file brought by a range must not loosen the range's verdict.
 """
 
 import re

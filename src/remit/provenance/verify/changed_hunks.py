@@ -1,6 +1,6 @@
-"""Hunks of a change under review, of a range of commits or not committed yet, with the author of each.
+"""Hunks of a change under review, of a range of commits or not committed yet, with their authors.
 
-A hunk's id depends on its path and its lines alone: it stays the same when lines above it come or go.
+A hunk's id depends on path and lines alone: the id survives changes of lines above the hunk.
 """
 
 import re
@@ -114,7 +114,7 @@ def split_hunks(patch: FilePatch) -> Iterator[tuple[list[bytes], list[bytes]]]:
 
 
 def read_untracked_files(git: Git) -> Iterator[FilePatch]:
-    """Yield files that git neither tracks nor ignores as patches that add every line, or no line that can be shown."""
+    """Yield files neither tracked nor ignored by git as patches with every line added; an unshowable file has none."""
     listed = git.run("ls-files", "-z", "--others", "--exclude-standard").decode("utf-8", "surrogateescape").split("\0")
     for number, name in enumerate(filter(None, listed)):
         content = read_new_file(git.folder / name) if number < MAX_UNTRACKED_FILES else b""
@@ -124,7 +124,7 @@ def read_untracked_files(git: Git) -> Iterator[FilePatch]:
 
 
 def read_new_file(path: Path) -> bytes:
-    """Return the bytes of a regular file that is not too large; nothing for another."""
+    """Return the bytes of a regular file within the size limit; otherwise empty."""
     try:
         if path.is_symlink() or not path.is_file() or path.stat().st_size > MAX_UNTRACKED_BYTES:
             return b""
@@ -238,7 +238,7 @@ def list_authors(blamer: Blamer, ends: CompareEnds, patch: FilePatch, total: int
 
 
 def join_authors(lines: Sequence[BlamedLine]) -> HunkAuthor:
-    """Return the author of lines: the one who wrote most of an agent's, or `mixed` beside lines of others."""
+    """Return the author of lines: the author of most agents' lines, or `mixed` beside lines of a different origin."""
     worded = [line for line in lines if line.content.strip()] or list(lines)
     origins = {line.origin for line in worded}
     by_agents = Counter(line.record for line in worded if line.origin in ("ai", "mixed"))

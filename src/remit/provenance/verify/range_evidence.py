@@ -1,6 +1,6 @@
 """Records and other evidence of authorship behind a range of commits.
 
-A change is one file in one commit. Lines are the added lines without blank ones. A change that only removes, or adds no
+A change is a file in a commit. Lines are the added lines without blank lines. A change that only removes, or adds no
 text, has evidence if recorded calls lead from the content before to the content after.
 """
 
@@ -58,9 +58,8 @@ def find_range(git: Git, attributor: LineAttributor, commits: Sequence[str], add
 
 
 def calls_between(attributor: LineAttributor, path: str, before: str | None, after: str | None) -> list[str]:
-    """Return the recorded calls that turned one content into another, newest first; None means no file. A removal
-    counts if calls lead back to the content before. If a person continued from a call's content, the calls before count
-    too.
+    """Return the recorded calls from a content to a later content, newest first; None means no file. A removal counts
+    if calls lead back to the content before. If a person continued from a call's content, the calls before count too.
     """
     changes = attributor.index.list_changes(quote_path(path))[::-1]
     calls = [change for change in changes if change.event == "mutation"]
@@ -221,7 +220,7 @@ def measure_evidence(
 def find_line_sources(
     blamer: Blamer, added: Sequence[Addition], keys: Sequence[bytes], grades: Collection[str]
 ) -> Iterator[tuple[CommitAndPath, LineSources]]:
-    """Yield each change that adds text, with the evidence of its lines."""
+    """Yield each change with added text, with the evidence of the lines."""
     attributor = blamer.attributor
     attributed = dict(NoteWriter(blamer).attribute_additions(added)) if attributor.has_records else {}
     versions = {addition: version_of_addition(addition, attributor.prefix) for addition in added}

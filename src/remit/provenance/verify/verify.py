@@ -37,7 +37,7 @@ LoadIntentsFile: TypeAlias = Callable[
 
 
 class FileOutcome(Struct):
-    """First and last blob of one file, None for no file, and the records that changed it."""
+    """First and last blob of a file, None for no file, and the records with changes of the file."""
 
     first: str | None
     last: str | None

@@ -1,8 +1,8 @@
 """Conversations of agents and people: redacted, per session, kept for the configured time, searchable.
 
-The database lies beside the state database: it grows by megabytes, and no hook opens it. The entries come from the
-agents' own transcripts, each read on from the position of the last reading. The index for full-text search is created
-by the first search and follows new entries; deleting entries drops it, because it would keep their words.
+The database lies beside the state database: it grows by megabytes, and no hook opens the file. The entries come from
+the agents' own transcripts, read on from the last position. The index for full-text search is created by the first
+search and follows new entries; deleting entries drops the index, because the index would keep their words.
 """
 
 import re

@@ -85,7 +85,7 @@ class PastIntents:
 
 
 def find_own_intent(document: IntentsDocument | None, label: str, uid: str | None) -> Intent | None:
-    """Return the intent with that uid; with that label where the uid is not known."""
+    """Return the intent with the uid, otherwise with the label."""
     intents = document.intents if document else ()
     found = [i for i in intents if (identify(i) == uid if uid else split_id(i.id)[0] == label)]
     return found[0] if len(found) == 1 else None
@@ -228,8 +228,8 @@ def find_denials(index: Index, session: str | None, path: str, at: str) -> tuple
 
 
 def find_approvals(index: Index, session: str | None, call_id: str | None, at: str) -> tuple[Approval, ...]:
-    """Return the approval of the call, with the person's words. A grant has the id of its question, and may be from
-    another session; a grant for one call is the session's newest.
+    """Return the approval of the call, with the person's words. A grant has the id of the question, and may be from a
+    different session; a grant for a single call is the session's newest.
     """
     if session is None or not call_id:
         return ()
@@ -375,8 +375,8 @@ def find_later_edits(attributor: LineAttributor, paths: Iterable[str], asked: di
 def changes_of_same_lines(
     attributor: LineAttributor, changes: Sequence[RecordedChange], text: str
 ) -> Iterator[RecordedChange]:
-    """Yield later changes of the lines that the first of `changes` inserted around the line `text`; if it inserted none
-    such, of every line it inserted.
+    """Yield later changes of the lines inserted by the first of `changes` around the line `text`; without such lines,
+    of every inserted line.
     """
 
     def hunks_between(before: str | None, after: str | None) -> tuple[Hunk, ...] | None:

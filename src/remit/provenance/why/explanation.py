@@ -12,7 +12,7 @@ from remit.provenance.origins.evidence_grades import LIKELY
 
 
 class CommitDetails(Struct, frozen=True):
-    """A commit in short. `pull_request` is from its message, or from the merge that brought it."""
+    """A commit in short. `pull_request` is from the message, or from the merge of the commit."""
 
     sha: str
     subject: str
@@ -89,12 +89,12 @@ class Talk(Struct, frozen=True):
 
 
 class Cause(Struct, frozen=True):
-    """An edit with its surroundings in the ledger. `at` is ISO 8601, `reasoning` the agent's own reason.
+    """An edit with context from the ledger. `at` is ISO 8601, `reasoning` the agent's own reason.
 
-    `by` is the author by the record; `unknown` for a call that only may have written the lines. `criteria` are the
-    intent's at the time of the call, as its `scope` is, None if that intents file is gone; `criteria_now` are the
-    current ones. `intent_then` is the id of that time, if the intent has another one now. `diff` is
-    unified without header, None if the contents are gone; `focus` is the index of the line asked about.
+    `by` is the author by the record; `unknown` for a call only possibly the author. `criteria` and `scope` are the
+    intent's at the time of the call, None if the intents file of the time is gone; `criteria_now` are the current
+    criteria. `intent_then` is the id at the time of the call, if the intent was renumbered since. `diff` is unified
+    without header, None if the contents are gone; `focus` is the index of the line in question.
     """
 
     record: str
@@ -258,7 +258,7 @@ def render_author(cause: Cause) -> str:
 
 
 def render_intent(cause: Cause, length: TextLength) -> Iterator[str]:
-    """Yield the intent with its criteria, then and now."""
+    """Yield the intent with the criteria at the time and now."""
     status = f" ({cause.intent_status})" if cause.intent_status else ""
     then = f", then {cause.intent_then}" if cause.intent_then else ""
     yield from render_part(

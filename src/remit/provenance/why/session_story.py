@@ -84,7 +84,7 @@ def step_of_entry(
 
 
 def call_keys(call_id: str, arguments_sha256: str) -> list[str]:
-    """Return the keys of a call: its id, if the agent's hooks have one, and the hash of its arguments."""
+    """Return the keys of a call: the id, if the agent's hooks give an id, and the hash of the arguments."""
     return [call_id] * bool(call_id) + [f"sha256:{arguments_sha256}"] * bool(arguments_sha256)
 
 

@@ -29,7 +29,6 @@ from remit.core.untrusted_input import sanitise_line
 from remit.gate.gate import Gate
 from remit_fleet.board import OpenPlan
 from remit_fleet.commands.forecasting import describe_own_worker, estimate_tasks, find_past, forecast_made
-from remit_fleet.commands.fork import fork
 from remit_fleet.commands.opening import database_option, open_engine, open_repository, open_trees
 from remit_fleet.commands.plan_text import describe_plan
 from remit_fleet.commands.start import describe_repository, make_limits, make_roles, make_tasks, start
@@ -252,5 +251,5 @@ def describe_preview(preview: "UndoPreview", intent: str, target: str) -> Iterat
         yield f"    and {len(preview.changes) - MAX_SHOWN_FILES} more"
 
 
-for command in (suggest, start, status, log, pause, resume, stop, fork):
+for command in (suggest, start, status, log, pause, resume, stop):
     plan.add_command(command)

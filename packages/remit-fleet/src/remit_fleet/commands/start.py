@@ -60,6 +60,11 @@ MAX_LOG_BYTES = 4 << 20
 @click.option("--workers", "slots", type=click.IntRange(1, 64), help="Agents at a time; else `[orchestrator] workers`.")
 @click.option("--target", metavar="BRANCH", help="Where work lands; else `[orchestrator] target`.")
 @click.option("--agent", "agents", multiple=True, metavar="NAME", help="Only these agents, the first one first.")
+@click.option(
+    "--rivals",
+    metavar="NAME,…",
+    help="Let each of these agents work on each intent; the best work lands.",
+)
 @click.option("--model", default="", help="The model of these agents.")
 @click.option("--no-land", is_flag=True, help="Land nothing until `remit plan land`.")
 @click.option("--max-usd", type=click.FloatRange(min=0, min_open=True), help="What the plan may cost.")
@@ -77,6 +82,7 @@ def start(
     slots: int | None,
     target: str | None,
     agents: tuple[str, ...],
+    rivals: str | None,
     model: str,
     no_land: bool,
     max_usd: float | None,
@@ -92,7 +98,9 @@ def start(
     """Start agents on the intents ID; by default on every open intent.
 
     Intents not proved apart run one after the other. Without `--database`, and while no worker is alive that has the
-    agents, a worker is started in the background and ends when no work is left.
+    agents, a worker is started in the background and ends when no work is left. An intent that was stuck or dropped in
+    an earlier plan begins with its last attempt's work. Rivals begin one after the other from the same commit; landing
+    verifies all, and takes a green one with the fewest changed lines; the others stay as branches.
     """
     require_person(Act.START_AGENTS)
     engine = open_engine(database, pace)
@@ -107,9 +115,11 @@ def start(
     limits = make_limits(settings, slots, max_usd, max_tokens, lands_by_hand=no_land)
     by, at = getpass.getuser(), time.time()
     opened = OpenPlan(name_plan(), repository, target, by=by, made_at=at, limits=limits)
-    agents = agents or tuple(text.partition("=")[0] for text in agent_commands)
+    competing = read_rivals(rivals, agents)
+    agents = competing or agents or tuple(text.partition("=")[0] for text in agent_commands)
     past = find_past(database, repository)
-    tasks = estimate_tasks(make_tasks(gate, opened, made, agents), past)
+    tasks = estimate_tasks(make_tasks(gate, opened, made, competing[:1] or agents), past)
+    tasks = [replace(task, rivals=competing[1:]) for task in tasks]
     place = describe_repository(repository, root, target, gate.rules.config)
     roles = make_roles(list_roles(settings), model)
     must_start = must_start_worker(board, repository, agents, agent_commands, database)
@@ -133,6 +143,15 @@ def start(
     if must_start or (database is None and not engine.read_board().workers):
         start_worker(slots, agent_commands, pace)
     emit({**answer, "is_started": True}, as_json, f"plan {opened.id} is open: see `remit plan status --watch`")
+
+
+def read_rivals(rivals: str | None, agents: Sequence[str]) -> tuple[str, ...]:
+    """Return the agents that compete, the first one first; none without `rivals`. Raises Failure."""
+    names = tuple(dict.fromkeys(name.strip() for name in (rivals or "").split(",") if name.strip()))
+    if rivals is not None and (len(names) < 2 or agents):
+        message = f"--rivals {rivals!r} names no two agents, or stands beside --agent"
+        raise Failure("AGENTS", message, fix="remit plan start ID --rivals claude-code,codex")
+    return names
 
 
 def make_limits(

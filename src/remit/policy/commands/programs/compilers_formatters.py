@@ -1,9 +1,9 @@
 """Development tools: compilers, linker tools and formatters.
 
-A compiler is known as far as its words show what it writes. A formatter rewrites the files it is given, and the files
-in folders it is given. `eslint` and `prettier` are left out on purpose (their settings are programs), and `rustfmt` and
-`cargo fmt` (they follow `mod`). Source: the manuals of GCC 14, Clang 18, GNU binutils 2.42, gettext 0.22 and of the
-formatters named, read 2026-11.
+A compiler is known as far as the words show the written files. A formatter rewrites the given files, and the files in
+given folders. `eslint` and `prettier` are left out on purpose (their settings are programs), and `rustfmt` and `cargo
+fmt` (they follow `mod`). Source: the manuals of GCC 14, Clang 18, GNU binutils 2.42, gettext 0.22 and of the formatters
+named, read 2026-11.
 """
 
 import posixpath

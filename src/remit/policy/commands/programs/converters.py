@@ -1,6 +1,6 @@
-"""Converters: programs that make a file out of others: documents, pictures, sound, keys.
+"""Converters: programs making a file out of files: documents, pictures, sound, keys.
 
-Many of them take long options behind one dash, which the rows of the table do not know.
+Many converters take long options behind a single dash, unknown to the rows of the table.
 
 Source: the manuals of OpenSSL 3.2, OpenSSH 9.6, FFmpeg 7, libwebp 1.4, pandoc 3.1, poppler 24, HTML Tidy 5.8,
 read 2026-11.
@@ -79,7 +79,7 @@ PANDOC_OPTIONS = OptionRow("sN", "oftMVrw", "standalone toc table-of-contents nu
 
 
 def write_pandoc(name: str, words: Sequence[Word]) -> Writes:
-    """Refuse PDF, which runs other programs, and formats that are scripts."""
+    """Refuse PDF, made by further programs, and script formats."""
     parsed = parse_options(name, PANDOC_OPTIONS, words)
     formats = parsed.values("-f", "-t", "-r", "-w", "--from", "--to", "--read", "--write")
     outputs = parsed.values("-o", "--output")

@@ -1,7 +1,7 @@
-"""Files and folders: programs that list, find, make, copy, move, change and delete them.
+"""Programs to list, find, make, copy, move, change and delete files and folders.
 
-`mkfifo` and `mknod` are left out on purpose: a program that opens a pipe waits for the other end.
-Source: the manuals of GNU coreutils 9.1, findutils 4.9, rsync 3.2, acl 2.3, attr 2.5, e2fsprogs 1.47, read 2026-11.
+`mkfifo` and `mknod` are left out on purpose: a program opening a pipe waits for the opposite end. Source: the manuals
+of GNU coreutils 9.1, findutils 4.9, rsync 3.2, acl 2.3, attr 2.5, e2fsprogs 1.47, read 2026-11.
 """
 
 import posixpath

@@ -1,13 +1,14 @@
-"""The row of git, its commands that only read, and those with writes known from the words: named files and own data.
+"""The row of git, the commands that only read, and the commands with writes known from the words: named files and own
+data.
 
-git runs programs that its settings name (external diffs, text converters, clean filters, file system monitors, the
-pager on a terminal). Agents may not write the settings of the repository and of the user; settings on the command line
-are refused, and so is every other repository (see `analyse`).
+git runs programs named in settings (external diffs, text converters, clean filters, file system monitors, the pager on
+a terminal). Agents may not write the settings of the repository and of the user; settings on the command line are
+refused, and every repository not listed (see `analyse`).
 
-git's own data (index, references, HEAD, settings) are state that the next command builds on: what takes a path out of
-the index takes it out of the next commit. So every command that changes them is left out here and judged by its end,
+git's own data (index, references, HEAD, settings) are state for the next command: a path removed from the index is
+missing in the next commit. Hence the row omits every command changing the data; such commands are judged by the result,
 like commands with hooks of the repository (`commit`, `push` …), and with names from commits or patches (`pull`, `apply`
-…). `rm`, `mv` and `checkout -- PATH` stay: beside the files that they name they change only the same index entries.
+…). `rm`, `mv` and `checkout -- PATH` stay: beside the named files they change only the same index entries.
 
 Source: the manual pages of git 2.39 and 2.51, read 2026-11.
 """
@@ -195,8 +196,8 @@ READING_OPTIONS = (
 
 
 def reads_settings(words: Sequence[str]) -> bool:
-    """Return whether `git config` with these words only reads. Its options end at the first other word: whatever
-    follows a key is a value. Source: git-config(1), and git 2.39 run, read 2026-11.
+    """Return whether `git config` with these words only reads. The options end at the first plain word: words after a
+    key are values. Source: git-config(1), and git 2.39 run, read 2026-11.
     """
     if [*words[:1]] in (["get"], ["list"]):
         return True

@@ -1,4 +1,4 @@
-"""The network: programs that fetch from other machines, send to them, or run commands there.
+"""The network: programs to fetch from remote machines, send to them, or run commands on them.
 
 Source: the manuals of curl 8.5, GNU Wget 1.21 and OpenSSH 9.6, read 2026-11.
 """

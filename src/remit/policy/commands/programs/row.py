@@ -1,6 +1,6 @@
-"""The row of a shell program, one column for each question about it, and the files that a command writes by its row.
+"""The row of a shell program, with a column for each question, and the files written by a command according to the row.
 
-A new program is one row in the module of its family; `table` joins the families.
+A new program is a row in the module of the family; `table` joins the families.
 """
 
 import posixpath
@@ -86,7 +86,7 @@ def extract_to(program: str, folder: Word) -> tuple[Write, ...]:
 
 
 def is_harmless_device(path: str) -> bool:
-    """Return True for a device that keeps nothing of what is written to it, or passes it on to the reader of output."""
+    """Return True for a device that drops written bytes, or passes the bytes on to the reader of output."""
     parts = [part for part in path.split("/") if part not in ("", ".")]
     return path.startswith("/") and HARMLESS_DEVICE.fullmatch("/".join(parts)) is not None
 
@@ -118,7 +118,7 @@ def change_folder(folder: str | None, path: str) -> str:
 
 
 def display_path(path: str) -> str:
-    """Return the path with `~` for the home folder and for nothing else."""
+    """Return the path with `~` for the home folder only."""
     if path == HOME_MARK or path.startswith(HOME_MARK + "/"):
         path = "~" + path[1:]
     elif path.startswith("~"):
@@ -267,7 +267,7 @@ def verbs_that_read(
 ) -> ReadFunction:
     """Return the function of a program that only reads with these first words, each with its safe options.
 
-    `leading` are options before the verb; `also` names programs that the program itself runs.
+    `leading` are options before the verb; `also` names programs run by the program.
     """
     table = {verb: row for names, row in verbs.items() for verb in names.split("|")}
 

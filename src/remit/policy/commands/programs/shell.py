@@ -169,7 +169,7 @@ def unwrap_env(words: Sequence[Word], lines: Lines) -> InnerCommand:
 
 
 def unwrap_flock(words: Sequence[Word], lines: Lines) -> InnerCommand:
-    """Evaluate `flock FILE COMMAND…`, which makes the file where none exists."""
+    """Evaluate `flock FILE COMMAND…`; flock creates a missing file."""
     row = OptionRow("sxneuFov", "wE", "exclusive shared nonblock")
     operands = parse_options("flock", row, words, stop_at_operand=True).operands
     if len(operands) < 2 or operands[1].may_be_option:

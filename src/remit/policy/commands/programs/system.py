@@ -24,7 +24,7 @@ from remit.policy.commands.words import UnprovedCommand, Word
 
 
 def read_date(name: str, words: Sequence[Word]) -> CommandEffects:
-    """Refuse an operand that is no format: such an operand sets the clock."""
+    """Refuse an operand other than a format: the operand would set the clock."""
     row = OptionRow(
         "uRj", "dr", "utc universal iso-8601 rfc-3339 rfc-email", "date reference", attached="I", operands=1
     )

@@ -1,9 +1,9 @@
-"""The table of shell programs, one row a program in the module of its family; and the effects of a command by its row.
+"""The table of shell programs, a row each in the module of the family; and the effects of a command by its row.
 
-Left out on purpose, since they run what the repository or a file says: `make`, package managers (also `npm ls`, which
-writes its logs where a project's `.npmrc` says, and `cargo metadata`, which runs the compiler that a project names),
-`patch` and `git apply` (the names stand in the patch), `rename`, `vim`, `ed`, `cargo`, `go`, `gawk -i` (looks for its
-library in the present folder), `man` and `nm` (loads plugins).
+Left out on purpose, since the repository or a file names the programs to run: `make`, package managers (also `npm ls`,
+with logs at the place named in a project's `.npmrc`, and `cargo metadata`, with the project's compiler), `patch` and
+`git apply` (the names stand in the patch), `rename`, `vim`, `ed`, `cargo`, `go`, `gawk -i` (library in the present
+folder), `man` and `nm` (loads plugins).
 """
 
 import re
@@ -101,7 +101,7 @@ def find_program(name: str) -> Program:
 
 
 def find_rewriting(program: str, verb: str) -> Rewriting | None:
-    """Return what a use of a program makes of the text that it reads; None if it is no filter and no formatter."""
+    """Return the effect of a program on the text read; None if the program is neither a filter nor a formatter."""
     if program in FILTERS:
         return "text"
     return "layout" if program in FORMATTERS else VERBS.get(program, {}).get(verb)
@@ -123,7 +123,7 @@ FILTER_OPTION = re.compile(r"-(?:[viEFwxurzn0-9]+|n)")
 
 
 def evaluate_command(words: Sequence[Word], input_lines: Lines = None) -> CommandEffects:
-    """Return the effects of one simple command; of a formatter that cannot be proved, what it is there for. Raises
+    """Return the effects of a simple command; of an unproved formatter, the formatter's purpose. Raises
     UnprovedCommand.
     """
     try:
@@ -178,9 +178,9 @@ PLAIN_COPY_OPTION = re.compile(r"-[fivLnu]+|--force|--verbose|--")
 
 
 def drop_device_writes(name: str, words: Sequence[Word], effects: CommandEffects) -> CommandEffects:
-    """Return the effects without writes into harmless devices: nothing is kept of them, or the reader gets them.
+    """Return the effects without writes into harmless devices.
 
-    Raises UnprovedCommand for a program that may replace the device, or change its rights.
+    Raises UnprovedCommand for a program able to replace the device, or to change the rights.
     """
     devices = [write for write in effects.writes if not write.glob and is_harmless_device(write.path)]
     if not devices:

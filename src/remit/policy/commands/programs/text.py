@@ -174,8 +174,8 @@ AWK_GROUP = re.compile(r"\([^()|]*\)")
 
 
 def without_comparisons(action: str) -> str:
-    """Return an action of awk without what stands in parentheses, where `>` compares. A pattern may hold a bracket, and
-    a comment a quote: an action that may have one is left as it is.
+    """Return an action of awk without the text in parentheses, where `>` compares. A pattern may hold a bracket, and a
+    comment a quote: an action possibly with a pattern or comment is left unchanged.
     """
     left = action.replace("||", "")
     if "/" in left or "#" in left:
@@ -190,7 +190,7 @@ PAGER_OPTIONS = {"less": OptionRow("NSRFXnirEeKsw", reads="all"), "more": Option
 
 
 def read_pager(name: str, words: Sequence[Word]) -> CommandEffects:
-    """Refuse `+`, which begins a command of the pager: such commands can run programs."""
+    """Refuse `+`, the start of a pager command: pager commands can run programs."""
     row = PAGER_OPTIONS[name]
     parsed = parse_options(name, row, words)
     if any(word.text.startswith("+") for word in parsed.operands):
@@ -204,7 +204,7 @@ BAT = OptionRow("pnAduPSf", "lrHm", "plain number show-all diff force-colorizati
 
 
 def read_bat(name: str, words: Sequence[Word]) -> CommandEffects:
-    """Refuse `bat cache`, which writes, and a pager that shall always run."""
+    """Refuse `bat cache`, a writing command, and a pager that always runs."""
     parsed = parse_options(name, BAT, words)
     if parsed.operands[:1] == (Word("cache"),) or any(word.text != "never" for word in parsed.values("--paging")):
         raise UnprovedCommand(f"`{name}` with a pager, or with its cache")
@@ -226,7 +226,7 @@ def write_xxd(name: str, words: Sequence[Word]) -> Writes:
 
 
 def check_single_letters(name: str, words: Sequence[Word]) -> None:
-    """Refuse bundles: xxd takes `-ps` as one option, so only single letters are sure."""
+    """Refuse bundles: xxd takes `-ps` as a single option, hence only single letters are sure."""
     if any(word.text.startswith("-") and len(word.text) > 2 for word in words):
         raise UnprovedCommand(f"`{name}` with an option of several letters")
 
