@@ -48,7 +48,7 @@ ROUNDS = 60
 INTENTS = 1000
 RECORDS = 100_000
 CONSTRAINTS = '    constraints: [{type: max_lines, max: 500}, {type: forbid_pattern, regex: "eval[(]"}]'
-HOOKS_BUDGET, CLIENT_BUDGET = "<= 25 M", "<= 0.06 M"
+HOOKS_BUDGET, CLIENT_BUDGET = "<= 12 M", "<= 0.06 M"
 FEW, MANY = 5, 25
 """Calls in two counted processes: the difference leaves out how a process starts."""
 
