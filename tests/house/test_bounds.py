@@ -18,7 +18,7 @@ from remit.core.bounds import (
 )
 
 SOURCE = Path(__file__).parents[2] / "src" / "remit"
-LIMITS_OUTSIDE = 613
+LIMITS_OUTSIDE = 612
 """Module constants `MAX_*` outside the table. It only falls: a bound of what comes in is a row."""
 
 ASKED = {
