@@ -245,7 +245,7 @@ def push(remote: str | None, local: bool, stage: bool, repo: Path, as_json: bool
         fix = 'set `log = "tree"` under [share], or leave --stage out'
         raise Failure("USAGE", "a log that is shared as a ref is not staged", fix=fix)
     try:
-        shared = share_logs.write_log_ref(gate)
+        shared = share_logs.write_log_ref(gate.recorder)
     except SharedLogDiffers as error:
         raise Failure.from_error(error, "INTEGRITY", exit_code=INTEGRITY) from error
     target = remote or "origin"
@@ -269,7 +269,7 @@ def push_tracked(gate: Gate, remote: str | None, stage: bool, index: str, as_jso
         os.environ["GIT_INDEX_FILE"] = str(lock)
     try:
         report = share_logs.write_tracked_log(
-            gate, commit=not stage and not index, index=lock if is_of_commit else None
+            gate.recorder, commit=not stage and not index, index=lock if is_of_commit else None
         )
     except share_logs.TrackedLogDiffers as error:
         raise Failure.from_error(error, "INTEGRITY", exit_code=INTEGRITY) from error
@@ -316,13 +316,13 @@ def fetch(remote: str | None, repo: Path, as_json: bool) -> None:
     if gate.workspace.common_dir is None:
         raise Failure("NO_GIT", "logs are shared by way of git, and this folder is no git repository", fix="git init")
     if remote is None and gate.rules.config.share.log == "tree":
-        imported = share_logs.import_tracked_logs(gate)
+        imported = share_logs.import_tracked_logs(gate.recorder)
         lines = [f"{records} records of {name}" for name, records in imported.items()]
         lines = lines or ["no branch that is here has a log of another machine"]
         emit({"records": imported, "refused": []}, as_json, lines)
         return
     source = remote or "origin"
-    fetched = share_logs.fetch_logs(gate, source)
+    fetched = share_logs.fetch_logs(gate.recorder, source)
     name = sanitise_line(source)
     lines = [f"{records} records of machine {machine}" for machine, records in fetched.records.items()]
     lines += [f"not taken: the log of {other} on {name} does not continue what is here" for other in fetched.refused]

@@ -157,7 +157,7 @@ def describe_file(file: "ArtifactFile", missing: set[str]) -> str:
 
 def order(id: str, kind: str, database: str | None, repo: Path, body: str = "") -> None:
     require_person(Act.MOVE_PLAN)
-    engine = open_engine(f"remit task {kind}", database)
+    engine = open_engine(database)
     from remit_fleet.board import OrderKind, TaskState
 
     repository = name_repository_of(governed_gate(repo).workspace)

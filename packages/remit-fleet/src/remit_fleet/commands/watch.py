@@ -127,7 +127,7 @@ def give_orders(
     first without a name, unless `yes`. Raises Failure.
     """
     require_person(Act.MOVE_PLAN)
-    engine = open_engine(f"remit plan {kind}", database)
+    engine = open_engine(database)
     from remit_fleet.states import FINAL_STATES, can_drop, name_next_step
 
     repository = name_repository_of(governed_gate(repo).workspace)
