@@ -10,7 +10,7 @@ import pytest
 from cli.running import remit
 from gate.approvals.test_ask import Person
 from gate.driving import Agent, allowed, body, governed, records, refusal
-from remit.adapters import ROWS
+from remit.core.agents import ROWS
 from remit.core.call import SessionKey, ToolCall
 from remit.gate.gate import Gate
 from remit.gate.state.questions import ApprovalReply

@@ -12,6 +12,7 @@ from remit.cli.completion import INTENT
 from remit.cli.output import Failure, repo_option, reports_failures, say
 from remit.cli.person_only import require_confirmation, require_person
 from remit.core.acts import Act
+from remit.core.agents import ROWS
 from remit.core.intent import FINAL_STATUSES
 from remit.core.plurals import count_things
 from remit_fleet.board import OpenPlan
@@ -89,7 +90,7 @@ def fork(
         names = tuple(dict.fromkeys(name.strip() for name in rivals.split(",") if name.strip()))
         if len(names) < 2 or roots or agents:
             message = f"--agents {rivals!r} names no two agents, or stands beside --agent or --from"
-            raise Failure("AGENTS", message, fix=f"remit plan fork {plan_id} --agents claude-code,codex")
+            raise Failure("AGENTS", message, fix=f"remit plan fork {plan_id} --agents {','.join(list(ROWS)[:2])}")
         start_rivals(engine, gate, repository, plan_id, names, agent_commands, database, pace, dry_run=dry_run, yes=yes)
         return
     settings = gate.rules.config.orchestrator
