@@ -30,7 +30,7 @@ from typing import Any
 
 from everyday_rows import Kind, Row
 
-from remit.adapters import ROWS as AGENTS
+from remit.core.agents import ROWS as AGENTS
 from remit.gate.machine import Environment
 from remit.servers.hook import EventClass, HookFrame, answer
 from remit.workspace.sandbox.containment import find_containment

@@ -25,7 +25,7 @@ from pathlib import Path
 
 from fuzz_cases import AREAS
 
-from remit.adapters import ROWS
+from remit.core.agents import ROWS
 from remit.gate.gate import Gate
 from remit.gate.governing.settings import govern_workspace, set_mode
 from remit.gate.machine import Environment

@@ -9,8 +9,9 @@ from pathlib import Path
 from shlex import quote
 from typing import Any, TypeAlias, cast
 
-from remit.adapters import ROWS, AdapterError, HookReply, server_settings, settings
+from remit.adapters import AdapterError, HookReply, server_settings, settings
 from remit.cli.policy.policy import PolicyQuery, judge_query
+from remit.core.agents import ROWS
 from remit.core.call import SessionKey
 from remit.core.scope.path_patterns import InvalidPath
 from remit.gate.gate import Gate

@@ -12,7 +12,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from remit.adapters import ROWS
+from remit.core.agents import ROWS
 
 ROUNDS = 10
 REMIT = [sys.executable, "-m", "remit"]

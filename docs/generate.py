@@ -16,11 +16,11 @@ import msgspec
 from architecture import draw_architecture
 from msgspec import UNSET, Struct
 
-from remit.adapters import ROWS
 from remit.cli import output
 from remit.cli.root import remit
 from remit.core import config, record
 from remit.core.adoption import AdoptSettings
+from remit.core.agents import ROWS
 from remit.core.call import REMIT_COMMANDS
 from remit.core.decision import ErrorType
 from remit.core.intent import STATUS_ALIASES, TRANSITIONS, Intent, LintCode

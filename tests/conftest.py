@@ -103,9 +103,9 @@ def use_home(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="session")
 def search_path(tmp_path_factory: pytest.TempPathFactory) -> str:
     """PATH without agents and without `remit`: a folder that holds one is replaced by links to its other programs."""
-    from remit_fleet.workers.agent import AGENT_COMMANDS
+    from remit.core.agents import AGENTS
 
-    hidden, found = {"remit", *(command.words[0] for command in AGENT_COMMANDS.values())}, list[str]()
+    hidden, found = {row.binary for row in AGENTS.values()}, list[str]()
     # A version manager's `python3` is a script that starts a dozen programs; the interpreter itself comes first.
     plain = Path(sys.base_prefix, "bin", "python3")
     shown = Path(shutil.which("python3") or plain)

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from remit.adapters import ROWS
+from remit.core.agents import ROWS
 from remit.core.decision import Mode
 from remit.gate.effects.replays import run_replays
 from remit.gate.gate import Gate

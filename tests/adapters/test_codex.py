@@ -7,7 +7,8 @@ import pytest
 from jsonschema import Draft7Validator
 
 from adapters.captured import PAYLOADS, after, call, captured, decision, event
-from remit.adapters import ROWS, compute_codex_trust, render, server_settings, settings
+from remit.adapters import compute_hook_trust, render, server_settings, settings
+from remit.core.agents import ROWS
 from remit.core.call import AfterCall, BeforeCall, PromptGiven, SessionEnded, SessionStarted, TurnEnded
 from remit.core.decision import Facts, Verdict
 from remit.policy.checks.commands import check_unwatched
@@ -201,7 +202,7 @@ def test_hooks_are_trusted_by_the_hash_of_what_they_are() -> None:
         '{"event_name":"pre_tool_use","hooks":[{"async":false,"command":"é && \'x\'","timeout":600,'
         '"type":"command"}],"matcher":"*"}'
     )
-    assert compute_codex_trust("/h/.codex/hooks.json", {"hooks": {"PreToolUse": groups}}) == {
+    assert compute_hook_trust("/h/.codex/hooks.json", {"hooks": {"PreToolUse": groups}}) == {
         "hooks": {
             "state": {
                 "/h/.codex/hooks.json:pre_tool_use:0:0": {
@@ -214,9 +215,9 @@ def test_hooks_are_trusted_by_the_hash_of_what_they_are() -> None:
 
 def test_every_hook_of_the_settings_is_trusted() -> None:
     wanted = settings(AGENT, "/c")
-    state = msgspec.convert(compute_codex_trust("/h", wanted), dict[str, dict[str, dict[str, dict[str, str]]]])[
-        "hooks"
-    ]["state"]
+    state = msgspec.convert(compute_hook_trust("/h", wanted), dict[str, dict[str, dict[str, dict[str, str]]]])["hooks"][
+        "state"
+    ]
     assert len(state) == len(ROWS[AGENT].events)
     assert "/h:user_prompt_submit:0:0" in state
 

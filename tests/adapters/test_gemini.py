@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adapters.captured import after, call, captured, decision, event, payload
-from remit.adapters import ROWS, AdapterError, parse, render, server_settings, settings
+from remit.adapters import AdapterError, parse, render, server_settings, settings
+from remit.core.agents import ROWS
 from remit.core.call import AfterCall, BeforeCall, IgnoredEvent, PromptGiven, SessionEnded, SessionStarted, TurnEnded
 from remit.core.decision import Verdict
 from remit.core.diff.contents import LineRange

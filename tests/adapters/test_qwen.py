@@ -4,7 +4,8 @@ import msgspec
 import pytest
 
 from adapters.captured import after, call, captured, decision, event
-from remit.adapters import ROWS, render, server_settings, settings
+from remit.adapters import render, server_settings, settings
+from remit.core.agents import ROWS
 from remit.core.call import AfterCall, BeforeCall, IgnoredEvent, PromptGiven, SessionStarted, TurnEnded
 
 AGENT = "qwen"

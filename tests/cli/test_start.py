@@ -8,6 +8,7 @@ import pytest
 
 from cli.running import data, run
 from gate.driving import Agent, body, governed, machine, records, said
+from remit.core.agents import ROWS, AgentRow
 from remit.core.bounds import REQUEST_BYTES
 from remit.core.call import SessionKey
 from remit.gate.gate import Gate
@@ -91,3 +92,14 @@ def test_what_says_nothing_is_told(root: Path, words: tuple[str, ...], code: int
 def test_an_agent_starts_nothing(root: Path) -> None:
     refused = run(root, "start", "x", "--worktree", CLAUDECODE="1")
     assert (refused.returncode, records(root, "work_requested")) == (3, [])
+
+
+@pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
+def test_a_started_agent_begins_with_the_request(root: Path, tmp_path: Path, row: AgentRow) -> None:
+    program = tmp_path / row.binary
+    program.write_text("#!/bin/sh\nprintf '%s\\n' \"$@\"\n")
+    program.chmod(0o755)
+    done = run(
+        root, "start", "limit logins", "--worktree", "--agent", row.agent, PATH=f"{tmp_path}:{os.environ['PATH']}"
+    )
+    assert done.stdout.splitlines()[-1 - len(row.prompt_options) :] == [*row.prompt_options, "limit logins"]

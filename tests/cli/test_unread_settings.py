@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from cli.wired_home import Person
-from remit.adapters import ROWS
+from remit.core.agents import ROWS
 
 FORMS = {
     "bom": '\ufeff{"theme": "dark"}',

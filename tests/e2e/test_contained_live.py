@@ -11,7 +11,7 @@ from conftest import run_git
 from e2e.codex import run_codex
 from e2e.test_four_agents import AGENTS, name, records, remit, run, wire_up
 from gate.driving import overlay
-from remit.adapters import ROWS
+from remit.core.agents import ROWS
 from remit.rehearsal.scripted_model import Say, ScriptedModel
 
 __all__ = ["name"]

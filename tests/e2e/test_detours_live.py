@@ -27,7 +27,7 @@ from e2e.detours import (
     workspace,
 )
 from e2e.test_four_agents import AGENTS, name, records, remit
-from remit.adapters import ROWS
+from remit.core.agents import ROWS
 from remit.rehearsal.scripted_model import ModelRequest, Use
 
 __all__ = ["name", "workspace"]

@@ -20,8 +20,8 @@ import pytest
 
 from e2e.npm import Result
 from e2e.test_four_agents import AGENTS, remit, wire_up
-from remit.adapters import ROWS
-from remit.adapters.agents import RowEvent
+from remit.core.agents import ROWS
+from remit.core.agents.row import RowEvent
 from remit.rehearsal.scripted_model import ModelRequest, Say, ScriptedModel, Use
 from remit.wiring.hook_client import CLIENT_SETTINGS, client_path
 

@@ -15,7 +15,7 @@ from e2e.gemini import run_gemini
 from e2e.npm import Result
 from e2e.qwen import run_qwen
 from forked_commands import run_command
-from remit.adapters import ROWS
+from remit.core.agents import ROWS
 from remit.gate.containment.rewrite_call import CONFINING_WAYS
 from remit.rehearsal.anthropic_wire import AnthropicWire
 from remit.rehearsal.gemini_wire import GeminiWire

@@ -8,7 +8,7 @@ import pytest
 
 from e2e.test_four_agents import AGENTS, LINES, name, records, remit, run, wire_up
 from gate.hooks.trusted_hooks import hook, put_hooks
-from remit.adapters import ROWS
+from remit.core.agents import ROWS
 
 __all__ = ["name"]
 

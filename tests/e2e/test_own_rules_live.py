@@ -16,7 +16,7 @@ from e2e.codex import run_codex
 from e2e.gemini import run_gemini
 from e2e.test_four_agents import AGENTS, records, wire_up
 from gate.driving import overlay
-from remit.adapters import ROWS
+from remit.core.agents import ROWS
 from remit.rehearsal.scripted_model import Say, ScriptedModel
 
 pytestmark = pytest.mark.live

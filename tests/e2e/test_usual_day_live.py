@@ -13,7 +13,7 @@ from conftest import run_git
 from e2e.detours import CODES, take, workspace
 from e2e.npm import clean_environment
 from e2e.test_four_agents import AGENTS, name, records
-from remit.adapters import ROWS
+from remit.core.agents import ROWS
 
 __all__ = ["name", "workspace"]
 

@@ -18,6 +18,7 @@ from conftest import run_git
 from fleet.test_misbehaving_agents import processes_of
 from gate.driving import governed
 from processes import fields
+from remit.core.agents import ROWS
 from remit.gate.machine import Environment
 from remit.workspace.place.workspace import locate_workspace
 from remit.workspace.sandbox.jail import Jail, find_bubblewrap
@@ -26,7 +27,6 @@ from remit.workspace.sandbox.secret_places import SECRET_PLACES
 from remit.workspace.worktrees import Worktrees
 from remit_fleet.board import AttemptEnd
 from remit_fleet.workers.agent import (
-    AGENT_COMMANDS,
     GRACE_S,
     REAPER_KILLED,
     AgentEnd,
@@ -181,7 +181,7 @@ def test_a_setup_command_runs_in_the_jail_and_within_its_time(places: AttemptPla
 
 
 def test_an_agent_without_hooks_is_not_started(places: AttemptPlaces, home: Path) -> None:
-    command = AGENT_COMMANDS["claude-code"]
+    command = ROWS["claude-code"].command
     why = explain_unwired("claude-code", command, home, {}, places.tree.root)
     assert why.endswith("`remit init --agent claude-code`")
     (places.tree.root / ".claude").mkdir()

@@ -10,10 +10,11 @@ import sqlalchemy as sa
 
 from fleet.fleet_driving import PlanRepository
 from gate.driving import machine
+from remit.core.agents import AGENTS
+from remit.core.agents.row import AgentCommand
 from remit_fleet.board import Worker
 from remit_fleet.database.store import workers
 from remit_fleet.fleet import open_fleet
-from remit_fleet.workers.agent import AGENT_COMMANDS, AgentCommand
 from remit_fleet.workers.host import WorkerSettings
 from remit_fleet.workers.worker import FleetWorker
 
@@ -48,15 +49,16 @@ def test_a_command_is_read_and_an_unknown_agent_refused_before_a_plan_opens(plan
     assert plans.status() == {}
 
 
+COMMANDS = {name: row.command for name, row in AGENTS.items()}
 OWN_PLAY = AgentCommand(("./play.sh", "{prompt}"))
 
 
 @pytest.mark.parametrize(
     ("commands", "variables", "needing"),
     [
-        (AGENT_COMMANDS, {}, ("remit",)),
-        (AGENT_COMMANDS, {"REMIT_MODEL": ""}, ("remit",)),
-        (AGENT_COMMANDS, {"REMIT_MODEL": "anthropic:m"}, ()),
+        (COMMANDS, {}, ("remit",)),
+        (COMMANDS, {"REMIT_MODEL": ""}, ("remit",)),
+        (COMMANDS, {"REMIT_MODEL": "anthropic:m"}, ()),
         ({"remit": OWN_PLAY}, {}, ()),  # it names its model, or needs none
         ({"small": OWN_PLAY}, {}, ()),
     ],

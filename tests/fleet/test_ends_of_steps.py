@@ -9,12 +9,12 @@ from sqlalchemy.exc import OperationalError
 
 from fleet.small_plan import REPOSITORY, SmallPlan
 from gate.driving import Agent, machine
+from remit.core.agents.row import AgentCommand
 from remit.workspace.place.assignment_file import AssignmentFile
 from remit_fleet.board import Attempt, AttemptEnd, AttemptState, Claim, Order, OrderKind, TaskKey, Worker
 from remit_fleet.database.holds import claim_task
 from remit_fleet.engines.dbos import DbosEngine
 from remit_fleet.engines.workflows import StepEnd
-from remit_fleet.workers.agent import AgentCommand
 from remit_fleet.workers.attempt_steps import AttemptSteps
 from remit_fleet.workers.host import WorkerHost, WorkerSettings
 from remit_fleet.workers.landing_rounds import trees_folder

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from forked_commands import run_command
-from remit.adapters import ROWS, HookReply
+from remit.adapters import HookReply
+from remit.core.agents import ROWS
 from remit.core.clock import Clock
 from remit.gate.containment.rewrite_call import PYTHON_WORDS
 from remit.gate.gate import Gate

@@ -10,7 +10,7 @@ import pytest
 from cli.running import remit
 from gate.driving import Agent, allowed, body, governed, records, refusal
 from gate.people.test_ask import Person
-from remit.adapters import ROWS
+from remit.core.agents import ROWS
 from remit.core.call import SessionKey, ToolCall
 from remit.gate.gate import Gate
 from remit.gate.people.questions import ApprovalReply

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from gate.driving import Agent, governed, machine
-from remit.adapters import ROWS, render_notice
+from remit.adapters import render_notice
+from remit.core.agents import ROWS
 from remit.core.call import SessionKey
 from remit.gate.gate import Gate
 from remit.gate.session_lifecycle import (

@@ -1,5 +1,6 @@
 """Rules about the files of the repository themselves."""
 
+import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from conftest import run_git
-from remit.adapters import ROWS
+from remit.core.agents import ROWS
 from remit.policy.decide import CHECKS
 
 ROOT = Path(__file__).parents[2]
@@ -100,3 +101,37 @@ def test_every_check_is_in_the_engines_table() -> None:
 def test_every_agent_has_captured_payloads() -> None:
     folder = ROOT / "tests" / "compat" / "payloads"
     assert {agent for agent in ROWS if not list((folder / agent).glob("*.json"))} == set()
+
+
+NAMES_ELSEWHERE = {
+    "remit/core/config.py": "a value of `[lessons] file` is the name of a file, whoever reads it",
+    "models/endpoints.py": "providers of models share names with agents",
+    "remit_hook/__main__.py": "the client imports nothing of ours; `test_clients_send_each_variable_of_the_table`",
+}
+"""Files besides the rows with an agent's name in a string, and why."""
+
+AGENT_NAME = re.compile("|".join(row.binary for row in ROWS.values()), re.IGNORECASE)
+
+
+def names_an_agent(source: str) -> bool:
+    """Whether a string besides the docstrings holds the name of an agent."""
+    nodes = list(ast.walk(ast.parse(source)))
+    docstrings = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    return any(
+        isinstance(node, ast.Constant) and id(node) not in docstrings and AGENT_NAME.search(str(node.value)) is not None
+        for node in nodes
+    )
+
+
+def test_an_agents_name_stands_in_its_row_only() -> None:
+    shipped = [p for p in PYTHON if "src" in p.parts and "core/agents" not in p.parent.as_posix()]
+    found = [str(p) for p in shipped if not AGENT_NAME.search(p.stem) and names_an_agent(p.read_text("utf-8"))]
+    elsewhere = [path for path in found if not path.endswith(tuple(NAMES_ELSEWHERE))]
+    assert elsewhere == []
+    assert len(found) == len(NAMES_ELSEWHERE), "a reason for which there is no file"
+
+
+def test_a_name_in_a_string_is_found() -> None:
+    assert names_an_agent("if agent == 'Claude-Code': pass")
+    assert names_an_agent("VARIABLE = b'QWEN_HOME'")
+    assert not names_an_agent("""'''What Codex does.'''\ncodex = 1""")

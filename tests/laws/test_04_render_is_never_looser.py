@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from laws.enemies import texts
-from remit.adapters import ROWS, HookReply, can_rewrite, render
+from remit.adapters import HookReply, can_rewrite, render
+from remit.core.agents import ROWS
 from remit.core.call import (
     AfterCall,
     BeforeCall,

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from conftest import run_git
 from gate.driving import governed, machine
 from laws.enemies import texts
-from remit.adapters import ROWS, AdapterError, parse
+from remit.adapters import AdapterError, parse
+from remit.core.agents import ROWS
 from remit.core.record import Body, Chain, Record, encode_record
 from remit.gate.records.call_records import call_part
 from remit.servers.hook import EventClass, HookFrame, answer

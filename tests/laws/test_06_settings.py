@@ -9,7 +9,8 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from remit.adapters import ROWS, server_settings, settings
+from remit.adapters import server_settings, settings
+from remit.core.agents import ROWS
 from remit.wiring.hook_client import is_own_handler
 from remit.wiring.json_merge import decode_node, merge_json, parse_root, unmerge_json
 from remit.wiring.manifest import Insertions, SettingsConflict, contains_settings, object_or_none

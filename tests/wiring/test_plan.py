@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from remit.adapters import ROWS
+from remit.core.agents import ROWS
 from remit.core.machine_paths import MANIFEST_PATH
-from remit.wiring.agents import TRUST_FUNCTIONS, SettingsPlace, find_agents
+from remit.wiring.agents import TRUSTING_AGENTS, SettingsPlace, find_agents
 from remit.wiring.hook_client import CLIENT_FOLDER, client_words, install_client, is_own_handler
 from remit.wiring.json_merge import merge_json, unmerge_json
 from remit.wiring.manifest import Manifest, ManifestError, read_manifest
@@ -61,7 +61,7 @@ def people(tmp_path: Path) -> Path:
 def planned(home: Path, *agents: str, trusting: bool = True) -> list[FilePlan]:
     """What would be done now."""
     found = find_agents(home, "", agents)
-    trusted = set(TRUST_FUNCTIONS) if trusting else set[str]()
+    trusted = set(TRUSTING_AGENTS) if trusting else set[str]()
     return plan_settings(found, SettingsPlace(home), install_client(home), SERVER, read_manifest(home), trusted)
 
 
@@ -121,7 +121,7 @@ def test_a_client_that_moved_is_replaced_and_still_comes_out_byte_for_byte(peopl
     before = contents(people)
     found, place = find_agents(people, ""), SettingsPlace(people)
     old = f"{sys.executable} -I -S '{people / CLIENT_FOLDER}/hook.py'"
-    write_plans(plan_settings(found, place, old, SERVER, Manifest(), set(TRUST_FUNCTIONS)), people, Manifest(), "", "0")
+    write_plans(plan_settings(found, place, old, SERVER, Manifest(), set(TRUSTING_AGENTS)), people, Manifest(), "", "0")
     wire(people)
     assert b"-I -S '" not in b"".join(contents(people).values())
     unwire(people, read_manifest(people))

@@ -6,20 +6,22 @@ from typing import Literal
 import msgspec
 
 from remit.adapters import claude, gemini
-from remit.adapters.agents import ROWS, AdapterError, AgentRow, HookReply
-from remit.adapters.hook_entries import compute_codex_trust
-from remit.adapters.payload import JsonObject, apply_arguments
+from remit.adapters.hook_entries import compute_hook_trust
+from remit.adapters.payload import AdapterError, JsonObject, apply_arguments
+from remit.adapters.reply import HookReply
+from remit.core.agents import ROWS
 from remit.core.call import HookEvent, ToolCall
 from remit.core.decision import Decision
 from remit.core.untrusted_input import escape_surrogates
 
 __all__ = [
-    "DIALECTS", "ROWS", "AdapterError", "AgentRow", "HookReply", "can_ask", "can_rewrite", "compute_codex_trust",
+    "DIALECTS", "AdapterError", "HookReply", "can_ask", "can_rewrite", "compute_hook_trust",
     "has_sandbox", "hides_folder", "parse", "render", "render_notice", "replace_arguments", "replace_command",
     "server_settings", "settings",
 ]  # fmt: skip
 
-DIALECTS = {"claude": claude, "gemini": gemini}
+MODULES = {module.__name__.rpartition(".")[2]: module for module in (claude, gemini)}
+DIALECTS = {agent: MODULES[row.dialect] for agent, row in ROWS.items()}
 
 
 def parse(agent: str, payload: bytes) -> HookEvent:
@@ -27,7 +29,7 @@ def parse(agent: str, payload: bytes) -> HookEvent:
     exception.
     """
     row = ROWS[agent]
-    return DIALECTS[row.dialect].parse(row, payload)
+    return DIALECTS[agent].parse(row, payload)
 
 
 def render(
@@ -45,7 +47,7 @@ def render(
     verdict of the person's own rules on the replaced command; `reason` then names the rule.
     """
     row = ROWS[agent]
-    return DIALECTS[row.dialect].render(
+    return DIALECTS[agent].render(
         row, event, decision, escape_surrogates(reason), escape_surrogates(context), arguments, permission
     )
 
@@ -91,7 +93,7 @@ def hides_folder(agent: str) -> bool:
 
 def settings(agent: str, client: str) -> dict[str, object]:
     row = ROWS[agent]
-    return DIALECTS[row.dialect].settings(row, client)
+    return DIALECTS[agent].settings(row, client)
 
 
 def server_settings(agent: str, command: Sequence[str]) -> dict[str, object]:

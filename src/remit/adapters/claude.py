@@ -7,7 +7,6 @@ from typing import Literal
 
 import msgspec
 
-from remit.adapters.agents import DEFAULT_DENIAL, AgentRow, HookReply, can_continue, find_row_event
 from remit.adapters.hook_entries import build_hooks
 from remit.adapters.payload import (
     SUMMARY_CHARS,
@@ -21,6 +20,8 @@ from remit.adapters.payload import (
     parse_duration_ms,
     parse_event,
 )
+from remit.adapters.reply import DEFAULT_DENIAL, HookReply, can_continue, find_row_event
+from remit.core.agents.row import AgentRow
 from remit.core.call import BeforeCall, HookEvent, Outcome
 from remit.core.decision import Decision
 from remit.core.diff.contents import LineRange

@@ -12,8 +12,8 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from remit.adapters.agents import AgentRow, RowEvent
 from remit.adapters.payload import JsonObject
+from remit.core.agents.row import AgentRow, RowEvent
 from remit.core.untrusted_input import as_array, as_object
 
 FALLBACK_SHELL = (
@@ -56,7 +56,7 @@ def build_hooks(row: AgentRow, client: str, **extra: str) -> dict[str, object]:
 DEFAULT_TIMEOUT_S = 600
 
 
-def compute_codex_trust(hooks_file: str, settings: Mapping[str, object]) -> JsonObject:
+def compute_hook_trust(hooks_file: str, settings: Mapping[str, object]) -> JsonObject:
     """Return the content of `config.toml` that makes Codex run the hooks of `settings`.
 
     `settings` is the whole content of `hooks_file`, an absolute path: Codex trusts a hook by its position in the file,

@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias, cast
 import msgspec
 from msgspec.structs import replace
 
-from remit.adapters.agents import AdapterError, AgentRow, ToolRow
+from remit.core.agents.row import AgentRow, ToolRow
 from remit.core.call import (
     REMIT_TOOLS,
     AfterCall,
@@ -57,6 +57,15 @@ Source: their `createUpdatedParams`, read 2026-11.
 HUNK_HEADER = re.compile(r"@@ -\d+(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 EXIT_AT_START = re.compile(r"Exit code:? (\d{1,3})\b")
 EXIT_LINE = re.compile(r"^Exit Code: (\d{1,3})$", re.MULTILINE)
+
+
+class AdapterError(ValueError):
+    """A payload that is not of the agent's form."""
+
+    def __init__(self, agent: str, why: str) -> None:
+        super().__init__(f"this is no hook payload of {agent}: {why}")
+        self.agent = agent
+        self.why = why
 
 
 def require_text(row: AgentRow, document: JsonObject, key: str) -> str:

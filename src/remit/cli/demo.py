@@ -20,6 +20,7 @@ import click
 import msgspec
 
 from remit.cli.output import FINDINGS, say
+from remit.core.agents.claude_code import CLAUDE_CODE
 from remit.core.record import format_utc
 from remit.wiring.doctor_checks import describe_containment_warning
 
@@ -29,7 +30,6 @@ An agent (scripted here) works in it. Every tool call it makes goes through `rem
 """
 
 REMIT = (sys.executable, "-c", "from remit.cli import main; main()")
-MODEL_NAME = "claude-sonnet-5"
 PROMPT = "Please greet people by their name."
 OLD = "def greet():\n    return 'hello'\n"
 NEW = 'def greet(name):\n    return f"hello {name}"\n'
@@ -43,13 +43,15 @@ class ScriptedAgent:
         self.repository = repository
         self.environment = environment
         self.session = f"demo-{uuid4()}"
-        self.transcript = Path(environment["HOME"]) / ".claude" / "projects" / "-demo" / f"{self.session}.jsonl"
+        self.transcript = (
+            Path(environment["HOME"]) / CLAUDE_CODE.config_folder / "projects" / "-demo" / f"{self.session}.jsonl"
+        )
         self.transcript.parent.mkdir(parents=True, exist_ok=True)
         self.last_output = ""
 
     def say(self, role: str, content: object) -> None:
         at = format_utc(datetime.now(UTC), "milliseconds")
-        message = {"role": role, "model": MODEL_NAME, "content": content}
+        message = {"role": role, "model": CLAUDE_CODE.live.model, "content": content}
         entry = {"type": role, "uuid": f"{uuid4()}", "timestamp": at, "message": message}
         with self.transcript.open("ab") as file:
             file.write(msgspec.json.encode(entry) + b"\n")
@@ -58,7 +60,7 @@ class ScriptedAgent:
         session = {"session_id": self.session, "cwd": str(self.repository), "transcript_path": str(self.transcript)}
         payload = {**session, "hook_event_name": event, **fields}
         kind = {"PreToolUse": "pre", "PostToolUse": "post"}.get(event, "note")
-        words = ("hook", "claude-code", kind)
+        words = ("hook", CLAUDE_CODE.agent, kind)
         out = call_remit(self.repository, self.environment, *words, given=msgspec.json.encode(payload))
         return msgspec.json.decode(out).get("hookSpecificOutput", {}) if out else {}
 
@@ -92,7 +94,8 @@ class ScriptedAgent:
         words, folder = [*REMIT[1:], "mcp"], str(self.repository)
         server = StdioServerParameters(command=REMIT[0], args=words, cwd=folder, env=self.environment)
         async with Client(stdio_client(server)) as client:
-            result = await client.call_tool(tool, dict(arguments), meta={"claudecode/toolUseId": call_id})
+            meta: Any = {CLAUDE_CODE.call_id_key: call_id}
+            result = await client.call_tool(tool, dict(arguments), meta=meta)
         return {"content": [block.model_dump(mode="json") for block in result.content]}
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from remit.adapters import ROWS
+from remit.core.agents import ROWS
 from remit.gate.machine import Environment
 from remit.servers.environ_checks import NoHome
 from remit.servers.environment import process_age_s, read_environment

@@ -337,10 +337,13 @@ class IntentSettings(Struct, frozen=True, forbid_unknown_fields=True):
     auto_select: Literal["bound", "single"] = "bound"
 
 
+LessonsFile: TypeAlias = Literal["AGENT.md", "CLAUDE.md", "AGENTS.md"]
+
+
 class LessonSettings(Struct, frozen=True, forbid_unknown_fields=True):
     """The file for lessons: `AGENT.md` beside the intents, or a file at the workspace root."""
 
-    file: Literal["AGENT.md", "CLAUDE.md", "AGENTS.md"] = "AGENT.md"
+    file: LessonsFile = "AGENT.md"
 
 
 class TranscriptSettings(Struct, frozen=True, forbid_unknown_fields=True):

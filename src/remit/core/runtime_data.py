@@ -8,6 +8,7 @@ import re
 
 from msgspec import Struct
 
+from remit.core.agents import ROWS
 from remit.core.redaction import is_secret_file
 from remit.core.scope.file_roles import has_known_language, is_autoloaded_name, is_bytecode
 from remit.core.scope.path_patterns import Scope
@@ -30,7 +31,7 @@ CODE_FOLDERS = (
 CODE_NAMES = ("zz.py", "zz.js", "zz.rb", "Makefile", ".envrc")
 GOVERNING_PATHS = (
     *(".git/config", ".git/hooks/zz", ".orchestration/remit.toml", ".orchestration/zz", ".intentignore", ".vscode/zz"),
-    *(".claude/settings.json", ".codex/config.toml", ".gemini/settings.json", ".qwen/settings.json", ".mcp.json"),
+    *(path for row in ROWS.values() for path in row.settings_files),
 )
 SECRET_PROBES = (".env", ".env.local", "id_rsa", "secrets.yml", "credentials.json", "zz.pem", "zz.key")
 

@@ -5,7 +5,8 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from remit.adapters import ROWS, can_ask
+from remit.adapters import can_ask
+from remit.core.agents import ROWS
 from remit.core.call import OWN_AGENT, SessionKey, ToolCall
 from remit.core.decision import SessionFacts
 from remit.gate.enforce import judge

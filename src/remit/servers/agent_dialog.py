@@ -15,8 +15,8 @@ from typing import Any
 
 from msgspec import DecodeError, Struct, json
 
-from remit.adapters import ROWS
 from remit.adapters.permissions import DIALOG_READERS
+from remit.core.agents import ROWS
 from remit.core.call import ToolCall, hash_arguments
 from remit.core.python_runtime import prepare_type
 from remit.core.record import KEY, format_utc

@@ -16,8 +16,8 @@ from typing import Any, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from remit.adapters import ROWS
 from remit.core.acts import Act
+from remit.core.agents import ROWS
 from remit.core.machine_paths import STATE_FOLDER
 from remit.core.record import Body, CallPart
 from remit.core.untrusted_input import sanitise_line

@@ -44,8 +44,9 @@ from typing import TYPE_CHECKING, TypeAlias
 from msgspec import DecodeError, Struct, ValidationError, json
 from msgspec.structs import replace
 
-from remit.adapters import ROWS, HookReply
+from remit.adapters import HookReply
 from remit.core.acts import Act
+from remit.core.agents import ROWS
 from remit.core.bounds import PAYLOAD_BYTES
 from remit.core.clock import Clock
 from remit.core.machine_paths import STATE_FOLDER

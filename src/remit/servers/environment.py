@@ -9,8 +9,7 @@ from pathlib import Path
 
 from msgspec import DecodeError, Struct, json
 
-from remit.adapters import ROWS, AgentRow
-from remit.core.call import SESSION_VARIABLE
+from remit.core.agents import AGENTS, ROWS, AgentRow
 from remit.core.machine_paths import MANIFEST_PATH
 from remit.core.python_runtime import prepare_type
 from remit.gate.machine import Environment
@@ -21,8 +20,8 @@ PASSED_VARIABLES = ("PATH", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TZ
 """Variables passed to a repository's commands: those that programs need, and none that may be a secret."""
 
 AGENT_VARIABLES = (
-    *("CLAUDECODE", "CLAUDE_CODE_SESSION_ID", "CODEX_SESSION_ID", "GEMINI_CLI", "QWEN_CODE_SESSION_ID"),
-    SESSION_VARIABLE,
+    *(row.session_variable for row in ROWS.values() if row.session_variable),
+    *(name for row in AGENTS.values() for name in row.shell_variables),
 )
 """Set by agents in their shells. A shell can unset them, so the process tree is checked too."""
 

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from remit.adapters import ROWS, AdapterError, HookReply, parse, render, render_notice
+from remit.adapters import AdapterError, HookReply, parse, render, render_notice
+from remit.core.agents import ROWS
 from remit.core.bounds import PAYLOAD_BYTES
 from remit.core.call import (
     ACTING_COMMANDS,

@@ -27,7 +27,7 @@ from mcp.shared.exceptions import MCPError
 from msgspec import Struct
 from msgspec.structs import replace
 
-from remit.adapters import ROWS
+from remit.core.agents import ROWS
 from remit.core.call import SessionKey, hash_arguments
 from remit.gate.context import RECORDING_ERRORS
 from remit.gate.gate import Gate
@@ -40,7 +40,9 @@ from remit.tools.catalogue import TOOLS, run_tool
 from remit.workspace.intents_file.storage import IntentsFileChanged
 from remit.workspace.processes.process_tracking import program_name, read_process
 
-CALL_ID_KEYS = ("claudecode/toolUseId", "callId")  # keys under which agents send the id of an announced call
+CALL_ID_KEYS = tuple(
+    {row.call_id_key: None for row in ROWS.values()}
+)  # keys under which agents send the id of an announced call
 ANNOUNCEMENT_TIMEOUT_S = 30.0
 OFFER_CHECK_INTERVAL_S = 2.0
 """Interval of checks for changed tools: `remit init`, a mode or an intent may change the offer."""

@@ -2,38 +2,19 @@
 
 import json
 import shutil
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TypeAlias
 
 from msgspec import Struct
 
-from remit.adapters import ROWS, AgentRow, compute_codex_trust, server_settings
+from remit.adapters import compute_hook_trust, server_settings
+from remit.core.agents import ROWS, AgentRow
 from remit.core.untrusted_input import as_array, as_object, as_objects
 from remit.wiring.hook_client import is_own_handler
 from remit.wiring.manifest import JsonObject, Manifest, SettingsError
 
-TrustFunction: TypeAlias = Callable[[str, Mapping[str, object]], JsonObject]
-TRUST_FUNCTIONS: dict[str, TrustFunction] = {"codex": compute_codex_trust}
-"""For agents that run a hook only if its hash is in their `mcp_file`: the function that computes the hashes."""
-
-PROJECT_HOOKS_FILES = {"claude-code": ".claude/settings.local.json"}
-"""Files for the hooks of one project, if other than below HOME.
-
-Claude Code does not load hooks in a project's `settings.json` from a subdirectory (2.1.233 and later, read 2026-11),
-and a team shares that file.
-"""
-
-FOLDER_VARIABLES: dict[str, tuple[str, str]] = {
-    "claude-code": ("CLAUDE_CONFIG_DIR", ""),
-    "codex": ("CODEX_HOME", ""),
-    "gemini": ("GEMINI_CLI_HOME", ".gemini"),
-    "qwen": ("QWEN_HOME", ""),
-}
-"""The variable that moves an agent's settings folder, and the folder's path below the variable's value.
-
-Sources: the clients themselves, at the versions beside their rows. XDG_CONFIG_HOME moves none of them.
-"""
+TRUSTING_AGENTS = [agent for agent, row in ROWS.items() if row.trusts_by_hash]
+TRUST_OPTIONS = [f"--trust-{agent}/--no-trust-{agent}" for agent in TRUSTING_AGENTS]
 
 
 class DetectedAgent(Struct, frozen=True):
@@ -59,7 +40,7 @@ class SettingsPlace(Struct, frozen=True):
     def hooks_file(self, row: AgentRow) -> Path:
         if self.root is None:
             return self.user_file(row, row.hooks_file)
-        return self.root / PROJECT_HOOKS_FILES.get(row.agent, row.hooks_file)
+        return self.root / (row.project_hooks_file or row.hooks_file)
 
     def servers_file(self, row: AgentRow) -> Path:
         """Return the file of MCP servers; files outside the agent's folder serve all projects."""
@@ -75,15 +56,16 @@ def has_servers_in_folder(row: AgentRow) -> bool:
 def find_moved_folders(variables: Mapping[str, str], home: Path) -> dict[str, str]:
     """Return the settings folder of each agent for which a variable moves the folder. Raises SettingsError."""
     found: dict[str, str] = {}
-    for agent, (name, below) in FOLDER_VARIABLES.items():
+    for row in ROWS.values():
+        name, below = row.folder_variable
         value = variables.get(name, "")
         folder = home / value[2:] if value.startswith("~/") else Path(value)
         if value and not folder.is_absolute():
             raise SettingsError(
                 f"{name} is {value!r}; expected an absolute path. Set it so, or unset it, and try again"
             )
-        if value and folder / below != home / ROWS[agent].config_folder:
-            found[agent] = str(folder / below)
+        if value and folder / below != home / row.config_folder:
+            found[row.agent] = str(folder / below)
     return found
 
 
@@ -122,14 +104,13 @@ def list_granted_rights(row: AgentRow, trusting: bool) -> list[tuple[str, str]]:
     settings = [f"permissions.allow: {name}" for name in row.permissions]
     settings += [f"{name} = {json.dumps(value)}, for the server remit" for name, value in row.server_settings.items()]
     rights = [("use Remit's own tools", setting) for setting in settings]
-    trusts = trusting and row.agent in TRUST_FUNCTIONS
+    trusts = trusting and row.trusts_by_hash
     return [*rights, ("run Remit's hooks", "hooks.state, by their hashes")] if trusts else rights
 
 
 def build_trust_settings(row: AgentRow, hooks_file: Path, document: JsonObject) -> JsonObject:
     """Return the settings that make the agent trust our hooks only, given the whole content of `hooks_file`."""
-    trust = TRUST_FUNCTIONS.get(row.agent)
-    if trust is None:
+    if not row.trusts_by_hash:
         return {}
     # A hash says nothing of its owner: ours are those that stay with None in place of foreign handlers.
     own_hooks = {
@@ -140,7 +121,7 @@ def build_trust_settings(row: AgentRow, hooks_file: Path, document: JsonObject) 
         for event, groups in as_object(document.get("hooks")).items()
     }
     every, without_others = (
-        as_object(as_object(trust(str(hooks_file), hooks).get("hooks")).get("state"))
+        as_object(as_object(compute_hook_trust(str(hooks_file), hooks).get("hooks")).get("state"))
         for hooks in (document, {"hooks": own_hooks})
     )
     own = {key: value for key, value in every.items() if without_others[key] == value}

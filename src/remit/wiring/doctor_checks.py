@@ -19,8 +19,8 @@ from typing import Literal, ParamSpec, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from remit.adapters import ROWS, AgentRow
 from remit.adapters import settings as hook_settings
+from remit.core.agents import ROWS, AgentRow
 from remit.core.code.grammars import GRAMMARS, list_missing_grammars
 from remit.core.machine_paths import KEY_PATH, STATE_FOLDER
 from remit.core.tree_head import InvalidPublicKey
@@ -41,7 +41,7 @@ from remit.ledger.verify_log import check_log_health
 from remit.provenance.verify.call_gaps import find_call_gaps
 from remit.provenance.verify.verdict_coverage import measure_coverage
 from remit.wiring import hook_client
-from remit.wiring.agents import TRUST_FUNCTIONS, DetectedAgent, SettingsPlace
+from remit.wiring.agents import DetectedAgent, SettingsPlace
 from remit.wiring.json_merge import NotJson, decode_document
 from remit.wiring.manifest import InsertedEntry, Manifest, contains_settings
 from remit.wiring.wire import WiringProblem, describe_unread, display_path, plan_settings
@@ -140,10 +140,10 @@ def check_wiring(found: DetectedAgent, place: SettingsPlace, manifest: Manifest)
     blind = [text for file in plans if (text := describe_unread(file, place.home).strip())]
     if blind and not outdated:
         return "fail", blind[0], BY_HAND
-    if not outdated and (agent not in TRUST_FUNCTIONS or any("trust" in file.parts for file in plans)):
+    if not outdated and (not found.row.trusts_by_hash or any("trust" in file.parts for file in plans)):
         return "ok", f"wired: {files}; Remit's tools approved"
     if not outdated:
-        return "warn", f"wired: {files}; whether it trusts the hooks is not known", f"{fix} --trust-codex"
+        return "warn", f"wired: {files}; whether it trusts the hooks is not known", f"{fix} --trust-{agent}"
     if any(manifest.find_file(file.path) for file in outdated):
         return "fail", f"wired, and out of date or incomplete: {files}", FIX
     return "warn", f"not wired: {files}", fix

@@ -1,15 +1,12 @@
-"""Switches in agents' settings, and in the environment, under which an agent runs no hooks: Remit is never asked then.
-
-Sources, read 2026-11: https://code.claude.com/docs/en/settings, https://developers.openai.com/codex/hooks,
-https://geminicli.com/docs/hooks, https://qwenlm.github.io/qwen-code-docs/en/users/features/hooks.
-"""
+"""Switches in agents' settings and in the environment under which an agent runs no hooks: Remit is never asked then."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from msgspec import Struct
 
-from remit.adapters import ROWS
+from remit.core.agents import ROWS
+from remit.core.agents.row import HookSwitches
 from remit.core.machine_paths import CLIENT_PATH
 from remit.core.untrusted_input import as_array, as_object, sanitise_line
 from remit.wiring.agents import SettingsPlace
@@ -32,56 +29,6 @@ class HookSwitch(Struct, frozen=True):
         return f"hooks are switched off: {title} runs none, by {sanitise_line(self.setting, 120)} in {self.place}"
 
 
-class SwitchRow(Struct, frozen=True):
-    """The switches of one agent: dotted key and value of each, and the files that may hold them, as in `rule_files`.
-    Those of `managed` count in machine-wide files only. `listed` names lists of hooks that are left out, `variables`
-    environment variables, which the table `env` of the settings sets, too.
-    """
-
-    files: tuple[str, ...]
-    switches: tuple[tuple[str, bool], ...]
-    managed: tuple[tuple[str, bool], ...] = ()
-    listed: tuple[str, ...] = ()
-    variables: tuple[str, ...] = ()
-    file_variables: tuple[str, ...] = ()
-    """Variables that name another machine-wide file."""
-
-
-GEMINI_SWITCHES = (("hooksConfig.enabled", False), ("hooks.enabled", False), ("tools.enableHooks", False))
-SWITCHES: dict[str, SwitchRow] = {
-    "claude-code": SwitchRow(
-        files=(*ROWS["claude-code"].rule_files, "~/settings.local.json"),
-        switches=(("disableAllHooks", True),),
-        managed=(("allowManagedHooksOnly", True), ("strictPluginOnlyCustomization", True)),
-        listed=("strictPluginOnlyCustomization",),
-        variables=("CLAUDE_CODE_SIMPLE", "CLAUDE_CODE_SAFE_MODE"),
-    ),
-    "codex": SwitchRow(
-        files=("/etc/codex/requirements.toml", "/etc/codex/config.toml", "~/config.toml", "./.codex/config.toml"),
-        switches=(("features.hooks", False), ("features.codex_hooks", False)),
-        managed=(("allow_managed_hooks_only", True),),
-    ),
-    "gemini": SwitchRow(
-        files=(
-            *("/etc/gemini-cli/system-defaults.json", "/etc/gemini-cli/settings.json"),
-            *("~/settings.json", "./.gemini/settings.json"),
-        ),
-        switches=GEMINI_SWITCHES,
-        listed=("hooksConfig.disabled", "hooks.disabled"),
-        file_variables=("GEMINI_CLI_SYSTEM_SETTINGS_PATH", "GEMINI_CLI_SYSTEM_DEFAULTS_PATH"),
-    ),
-    "qwen": SwitchRow(
-        files=(
-            *("/etc/qwen-code/system-defaults.json", "/etc/qwen-code/settings.json"),
-            *("~/settings.json", "./.qwen/settings.json"),
-        ),
-        switches=(("disableAllHooks", True), *GEMINI_SWITCHES),
-        listed=("hooksConfig.disabled", "hooks.disabled"),
-        file_variables=("QWEN_CODE_SYSTEM_SETTINGS_PATH", "QWEN_CODE_SYSTEM_DEFAULTS_PATH"),
-    ),
-}
-
-
 def list_wired_agents(manifest: Manifest) -> list[str]:
     return list(dict.fromkeys(agent for file in manifest.files for agent in file.agents))
 
@@ -98,7 +45,7 @@ def find_hook_switches(
     """
     found: list[HookSwitch] = []
     for agent in agents:
-        row = SWITCHES[agent]
+        row = ROWS[agent].switches
         found += [
             HookSwitch(agent, f"{name}={variables[name]}", "the environment")
             for name in row.variables
@@ -112,7 +59,7 @@ def find_hook_switches(
 
 
 def read_files(
-    agent: str, row: SwitchRow, user: SettingsPlace, root: Path | None, variables: Mapping[str, str], machine: Path
+    agent: str, row: HookSwitches, user: SettingsPlace, root: Path | None, variables: Mapping[str, str], machine: Path
 ) -> Iterator[tuple[str, bool, bytes]]:
     """Yield path, whether it is machine-wide, and content of each file that may hold a switch."""
     folder = user.moved_folders.get(agent) or user.home / ROWS[agent].config_folder
@@ -138,7 +85,7 @@ def decode_settings(path: str, content: bytes) -> JsonObject:
         return {}
 
 
-def list_set(row: SwitchRow, document: JsonObject, is_managed: bool) -> Iterator[str]:
+def list_set(row: HookSwitches, document: JsonObject, is_managed: bool) -> Iterator[str]:
     """Yield the settings of one file that switch Remit's hooks off, as they stand there."""
     for name, off in (*row.switches, *(row.managed if is_managed else ())):
         if find_setting(document, name) is off:

@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeAlias
 import tree_sitter_json
 from tree_sitter import Language, Node, Parser
 
-from remit.adapters.agents import JsonForm
+from remit.core.agents.row import JsonForm
 from remit.core.diff.contents import sha256
 from remit.core.untrusted_input import as_array, as_object
 from remit.wiring.manifest import (

@@ -11,8 +11,8 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from remit.adapters import ROWS
 from remit.adapters import settings as hook_settings
+from remit.core.agents import ROWS
 from remit.core.diff.contents import sha256
 from remit.core.untrusted_input import as_object
 from remit.wiring import json_merge

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from gate.driving import Agent, allowed, body, governed, machine, overlay, records, refusal, run_shell
 from redteam.folder_ways import FOLDERS, TEXTS, fill
-from remit.adapters import ROWS
+from remit.core.agents import ROWS
 from remit.core.call import SessionKey, ToolCall, hash_arguments
 from remit.gate.gate import Gate
 from remit.gate.governing.settings import set_mode

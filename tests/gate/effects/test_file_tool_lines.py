@@ -9,8 +9,8 @@ from conftest import run_git
 from gate.driving import Agent, governed, records
 from gate.effects.test_command_lines import unproved
 from provenance.test_blame import ME, sessions
-from remit.adapters import ROWS
 from remit.adapters.claude import parse
+from remit.core.agents import ROWS
 from remit.core.call import AfterCall
 from remit.core.diff.contents import diff_small
 from remit.gate.effects.own_lines import count_added_lines, find_own_lines

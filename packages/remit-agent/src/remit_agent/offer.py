@@ -14,6 +14,7 @@ from remit.gate.gate import Gate
 from remit.policy.checks.paths import NO_FILE
 from remit.tools.coordination import COORDINATION_TOOLS
 from remit_agent.mcp_client import McpConnections, make_mcp_tools
+from remit_agent.models.endpoints import name_family
 from remit_agent.models.port import ToolSchema
 from remit_agent.modes import DEFAULT_MODE, AgentMode, find_modes
 from remit_agent.prompt.system_prompt import PromptSettings, build_system_prompt
@@ -49,9 +50,7 @@ def choose_edit_tools(model: str, chosen: Sequence[str] = ()) -> tuple[str, ...]
     """Return the write tools for a model `provider:name`; `chosen` are the tools set by a person."""
     if chosen:
         return tuple(chosen)
-    provider, _, name = model.partition(":")
-    family = "anthropic" if "claude" in name else provider.partition("-")[0]
-    return EDIT_TOOLS_BY_PROVIDER.get(family, DEFAULT_EDIT_TOOLS)
+    return EDIT_TOOLS_BY_PROVIDER.get(name_family(model), DEFAULT_EDIT_TOOLS)
 
 
 def add_citation(schema: ToolSchema) -> ToolSchema:

@@ -15,6 +15,7 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
+from remit.core.agents import ROWS
 from remit.core.untrusted_input import as_object, sanitise_line
 from remit.workspace.intents_file.yaml_nodes import (
     UnreadableYaml,
@@ -29,9 +30,11 @@ from remit.workspace.safe_files import read_regular_file
 MAX_RULES_BYTES = 32 * 1024
 MAX_TEXT_BYTES = 256 * 1024
 MAX_GUIDES = 200
+RULE_FILES = [row.instructions_file for row in ROWS.values() if row.instructions_file]
+SKILL_FOLDERS = [row.skills_folder for row in ROWS.values() if row.skills_folder]
 GuideKind: TypeAlias = Literal["skill", "command"]
 GUIDE_FOLDERS: dict[GuideKind, tuple[str, ...]] = {
-    "skill": (".orchestration/skills", ".claude/skills", ".roo/skills"),
+    "skill": (".orchestration/skills", *SKILL_FOLDERS, ".roo/skills"),
     "command": (".orchestration/commands", ".roo/commands"),
 }
 FRONT_MATTER = re.compile(r"\A---[ \t]*\r?\n(.*?)\r?\n---[ \t]*(?:\r?\n|\Z)", re.DOTALL)
@@ -79,7 +82,7 @@ def collect_rules(root: Path, mode: str) -> list[RuleText]:
     left = MAX_RULES_BYTES
     for path in list_rule_paths(root, mode):
         text = (read_repository_text(root, path) or "").strip()
-        if not text or (path == "CLAUDE.md" and POINTS_AT_AGENTS.fullmatch(text)):
+        if not text or (path in RULE_FILES and POINTS_AT_AGENTS.fullmatch(text)):
             continue
         kept = text.encode("utf-8", "replace")[:left].decode("utf-8", "ignore")
         found.append(RuleText(path, kept, is_cut=len(kept) < len(text)))
@@ -90,7 +93,7 @@ def collect_rules(root: Path, mode: str) -> list[RuleText]:
 def list_rule_paths(root: Path, mode: str) -> Iterator[str]:
     for folder in (".orchestration/rules", f".orchestration/rules-{mode}"):
         yield from list_rule_files(root, folder)
-    yield from ("AGENTS.md", "CLAUDE.md")
+    yield from ("AGENTS.md", *RULE_FILES)
     for folder in (".roo/rules", f".roo/rules-{mode}"):
         yield from list_rule_files(root, folder)
     yield ".roorules"

@@ -20,7 +20,8 @@ from typing import Literal
 
 from msgspec import Struct
 
-from remit.adapters import ROWS, HookReply
+from remit.adapters import HookReply
+from remit.core.agents import ROWS
 from remit.core.clock import Clock
 from remit.core.machine_paths import STATE_FOLDER
 from remit.gate.governing.workspaces import find_marked_folder

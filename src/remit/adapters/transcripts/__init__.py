@@ -5,15 +5,13 @@ from collections.abc import Callable, Iterator, Mapping
 from remit.adapters.payload import JsonObject
 from remit.adapters.transcripts import claude, codex, gemini, qwen, remit
 from remit.adapters.transcripts.entry import Role, TranscriptEntry, decode_object
+from remit.core.agents import AGENTS
 
 __all__ = ["TRANSCRIPT_READERS", "Role", "TranscriptEntry", "read_entries"]
 
+MODULES = {module.__name__.rpartition(".")[2]: module for module in (claude, codex, gemini, qwen, remit)}
 TRANSCRIPT_READERS: Mapping[str, Callable[[JsonObject], Iterator[TranscriptEntry]]] = {
-    "claude-code": claude.parse_document,
-    "codex": codex.parse_document,
-    "gemini": gemini.parse_document,
-    "qwen": qwen.parse_document,
-    "remit": remit.parse_document,
+    agent: MODULES[row.transcripts].parse_document for agent, row in AGENTS.items() if row.transcripts
 }
 """Parser of a transcript line, by agent."""
 

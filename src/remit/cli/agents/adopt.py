@@ -6,7 +6,6 @@ from pathlib import Path
 
 import click
 
-from remit.adapters import ROWS
 from remit.cli.agents.init import (
     Setup,
     ask_about_clones,
@@ -22,9 +21,10 @@ from remit.cli.agents.init import (
 from remit.cli.output import USAGE, Failure, command_options, emit, say
 from remit.cli.person_only import require_person
 from remit.core.acts import Act
+from remit.core.agents import ROWS
 from remit.gate.people.adoption import NoBaseCommit, decline_rules, find_base_commit, find_remote
 from remit.servers.environment import read_environment
-from remit.wiring.agents import TRUST_FUNCTIONS
+from remit.wiring.agents import TRUST_OPTIONS, TRUSTING_AGENTS
 from remit.wiring.repository_setup import RepositoryStart
 
 NO_RULES_FIX = "`remit init` begins to govern a repository without rules"
@@ -40,7 +40,7 @@ DECLINED_NOTICE = "the rules of this repository do not hold in this clone; `remi
     "--agent", "agents", multiple=True, type=click.Choice(list(ROWS)), help="Wire only this agent; repeatable."
 )
 @click.option("--no-agents", is_flag=True, help="Wire no agent.")
-@click.option("--trust-codex/--no-trust-codex", "trust", default=None, help="Tell Codex to trust these hooks.")
+@click.option(*TRUST_OPTIONS, "trust", default=None, help="Tell the agent to trust these hooks.")
 @command_options
 def adopt(
     yes: bool,
@@ -64,7 +64,7 @@ def adopt(
     home, workspace = environment.home, find_root_to_govern(repo, environment.home)
     require_person(Act.DECLINE if never else Act.ADOPT)
     asks_person = sys.stdin.isatty() and not (yes or ci or as_json)
-    trusting = set(TRUST_FUNCTIONS) if trust or (trust is None and (asks_person or ci)) else set[str]()
+    trusting = set(TRUSTING_AGENTS) if trust or (trust is None and (asks_person or ci)) else set[str]()
     try:
         base = find_base_commit(workspace, os.environ) if ci else ""
     except NoBaseCommit as error:

@@ -9,7 +9,6 @@ from pathlib import Path
 import click
 from msgspec.structs import replace
 
-from remit.adapters.permissions import RULES_IN_ENFORCE
 from remit.cli.output import FINDINGS, command_options, emit, open_index
 from remit.cli.person_only import require_person
 from remit.core.acts import Act
@@ -119,7 +118,7 @@ def run_checks(
         checks += [DoctorCheck("fail", agent.row.agent, str(switch), BY_HAND) for switch in switches]
         if place and gate.is_governed and gate.rules.mode == "enforce":
             own_rules = describe_rules(agent.row, gate.workspace.root, gate.environment)
-            own_rules = own_rules or f"you have no permission rules about commands; {RULES_IN_ENFORCE[agent.row.agent]}"
+            own_rules = own_rules or f"you have no permission rules about commands; {agent.row.rules_in_enforce}"
             checks.append(DoctorCheck("ok", f"{agent.row.agent} rules", own_rules))
     return checks
 

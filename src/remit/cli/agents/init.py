@@ -13,12 +13,12 @@ import click
 from msgspec import Struct
 from msgspec.structs import replace
 
-from remit.adapters import ROWS
 from remit.adapters import settings as hook_settings
 from remit.cli.output import USAGE, Failure, command_options, emit, say, warn
 from remit.cli.person_only import require_person
 from remit.cli.screen import DIFF_COLOURS
 from remit.core.acts import Act
+from remit.core.agents import ROWS
 from remit.core.config import ShareSettings
 from remit.core.decision import Mode
 from remit.core.record import format_utc
@@ -43,7 +43,8 @@ from remit.servers.environment import read_environment
 from remit.servers.tool_offer import find_offer, put_offer
 from remit.wiring import hook_client, wire
 from remit.wiring.agents import (
-    TRUST_FUNCTIONS,
+    TRUST_OPTIONS,
+    TRUSTING_AGENTS,
     DetectedAgent,
     SettingsPlace,
     find_agents,
@@ -124,7 +125,7 @@ class Setup(Struct, frozen=True):
 )
 @click.option("--no-agents", is_flag=True, help="Wire no agent: only govern the repository.")
 @click.option("--project", is_flag=True, help="Wire the agents in this repository only, not for all of yours.")
-@click.option("--trust-codex/--no-trust-codex", "trust", default=None, help="Tell Codex to trust these hooks.")
+@click.option(*TRUST_OPTIONS, "trust", default=None, help="Tell the agent to trust these hooks.")
 @click.option("--private", is_flag=True, help="Keep .orchestration/ out of git, by .git/info/exclude.")
 @click.option("--share-notes", is_flag=True, help="Share attribution as git notes.")
 @click.option(
@@ -151,8 +152,8 @@ def init(
     """Start governing this repository, and wire the agents that are here. Shows what would change, and asks."""
     share = ShareSettings(share_notes, share_log or "off") if share_notes or share_log else None
     asks_person = sys.stdin.isatty() and not yes and not as_json
-    # At a terminal the single question covers Codex's trust too, as the plan above it states.
-    trusting = set(TRUST_FUNCTIONS) if trust or (trust is None and asks_person) else set[str]()
+    # At a terminal the single question covers this trust too, as the plan above it states.
+    trusting = set(TRUSTING_AGENTS) if trust or (trust is None and asks_person) else set[str]()
     environment = read_environment()
     home, workspace = environment.home, find_root_to_govern(repo, environment.home)
     require_person(Act.CHANGE_WIRING if workspace.is_governed else Act.BEGIN)
@@ -396,9 +397,9 @@ def unread_lines(setup: Setup) -> list[str]:
 
 def note_lines(setup: Setup) -> list[str]:
     trusted = {agent for file in setup.files if "trust" in file.parts for agent in file.agents}
-    rows = [agent.row for agent in setup.agents if agent.row.agent in TRUST_FUNCTIONS]
+    rows = [agent.row for agent in setup.agents if agent.row.trusts_by_hash]
     lines = [
-        f"  {row.title} runs these hooks once you trust them: --trust-codex, or /hooks in it"
+        f"  {row.title} runs these hooks once you trust them: --trust-{row.agent}, or /hooks in it"
         for row in rows
         if row.agent not in trusted
     ]

@@ -6,10 +6,10 @@ from pathlib import Path
 import click
 from msgspec.structs import replace
 
-from remit.adapters import ROWS
 from remit.cli.output import FINDINGS, Failure, command_options, emit, yes_option
 from remit.cli.person_only import require_confirmation, require_person
 from remit.core.acts import Act
+from remit.core.agents import ROWS
 from remit.servers.environment import read_environment
 from remit.wiring.agents import find_user_place
 from remit.wiring.hook_client import remove_client

@@ -12,6 +12,7 @@ from msgspec import to_builtins
 
 from remit.cli.completion import INTENT, complete_files
 from remit.cli.output import Failure, emit_view, governed_context, open_index, path_in_workspace, view_command_options
+from remit.core.agents import ROWS
 from remit.core.untrusted_input import sanitise_line
 from remit.ledger.index.index import Filters, Index
 from remit.ledger.parse_time import parse_time
@@ -35,7 +36,7 @@ MAX_NAMED_FILES = 5
 @click.option("--since", metavar="TIME", help="Only what was recorded since then: a date in UTC, 7d, '2 weeks ago'.")
 @click.option("--until", metavar="TIME", help="Only what was recorded before then.")
 @click.option("--range", "commits", metavar="RANGE", help="Also the coverage of these commits, such as main..HEAD.")
-@click.option("--agent", metavar="NAME", help="Only changes of this agent, such as claude-code.")
+@click.option("--agent", metavar="NAME", help=f"Only changes of this agent, such as {next(iter(ROWS))}.")
 @click.option("--model", metavar="NAME", help="Only changes by this model.")
 @click.option("--intent", "intent_id", metavar="ID", help="Only changes under this intent.", type=INTENT)
 @view_command_options

@@ -11,11 +11,11 @@ from urllib.parse import urlsplit
 
 import click
 
-from remit.adapters import ROWS
 from remit.cli.intent.bind import name_place
 from remit.cli.output import Failure, command_options, emit, governed_gate, warn
 from remit.cli.person_only import require_person
 from remit.core.acts import Act
+from remit.core.agents import ROWS
 from remit.core.bounds import REQUEST_BYTES
 from remit.core.record import Body
 from remit.core.redaction import redact
@@ -63,8 +63,7 @@ def start_agent(agent: str, text: str, root: Path) -> None:
     if program is None:
         raise Failure("NO_AGENT", f"there is no {ROWS[agent].binary!r} on PATH", fix="start the agent by hand")
     os.chdir(root)
-    words = [program, "-i", name_request(text)] if agent in ("gemini", "qwen-code") else [program, name_request(text)]
-    os.execv(program, words)
+    os.execv(program, [program, *ROWS[agent].prompt_options, name_request(text)])
 
 
 def read_request(given: str, root: Path) -> tuple[str, str]:

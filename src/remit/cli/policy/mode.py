@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Literal
 import click
 import msgspec
 
-from remit.adapters import ROWS
 from remit.cli.output import command_options, emit, governed_gate, warn
 from remit.cli.person_only import require_person
 from remit.core.acts import Act
+from remit.core.agents import ROWS
 from remit.core.decision import Mode
 from remit.core.intent import Intent
 from remit.core.scope.path_patterns import Scope

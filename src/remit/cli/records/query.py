@@ -15,6 +15,7 @@ import click
 
 from remit.cli.completion import INTENT, complete_events, complete_sessions
 from remit.cli.output import Failure, open_index, path_in_workspace, say
+from remit.core.agents import ROWS
 from remit.core.record import KEY, EventName, match_ids
 from remit.core.untrusted_input import as_object, sanitise_line
 from remit.gate.context import WorkspaceContext
@@ -42,7 +43,7 @@ FILTER_OPTIONS = (
     click.option(
         "--session", "session_id", metavar="ID", help="Only records of this session.", shell_complete=complete_sessions
     ),
-    click.option("--agent", metavar="NAME", help="Only records of this agent, such as claude-code."),
+    click.option("--agent", metavar="NAME", help=f"Only records of this agent, such as {next(iter(ROWS))}."),
     click.option("--path", help="Only records that touched this file."),
     click.option(
         "--line", type=click.IntRange(1), help="With --path: only changes of that line, counted as it was then."

@@ -11,8 +11,9 @@ from remit.core.formats.record_summary import ID_CHARS, name_actor, summarize_re
 from remit.core.record import KEY
 
 WHOLE_ID_CHARS = 12  # id length in a file or a pipe, for programs
+SHORT_NAME_CHARS = 8  # of an agent, with its mark
 MIN_WIDE_COLUMNS = 100  # from this width on, agents' names are shown in full
-FEED_COLUMN_WIDTHS = (ID_CHARS, len("59 min ago"), len("✦ claude"), len("✓ contained"), len("INT-001"))
+FEED_COLUMN_WIDTHS = (ID_CHARS, len("59 min ago"), SHORT_NAME_CHARS, len("✓ contained"), len("INT-001"))
 
 
 def record_table(

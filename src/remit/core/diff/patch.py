@@ -323,7 +323,7 @@ def find_shell_patches(command: str) -> tuple[CommandPatch, ...]:
             is_absolute = all(posixpath.isabs(path) for path in patch.paths)
             patches.append(CommandPatch("" if is_absolute else find_folder(commands[: n + 1]), patch))
     if "\\" in command.partition("<<")[0] and any(patch.folder for patch in patches):
-        raise PatchError("the folder holds a backslash, which Codex keeps and a shell takes out")
+        raise PatchError("the folder holds a backslash, which the agent keeps and a shell takes out")
     return tuple(patches)
 
 

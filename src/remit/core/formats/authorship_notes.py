@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from msgspec import DecodeError, Struct, json
 
+from remit.core.agents import ROWS
 from remit.core.diff.contents import Span, merge_spans
 from remit.core.untrusted_input import as_object, as_text
 
@@ -23,7 +24,7 @@ KEY_DIGITS = 14
 _RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
 _NEEDS_QUOTES = re.compile(r"\s|^---$|^$")
 _UNSPEAKABLE = re.compile(r'["\n\r\0\x85\u2028\u2029\ud800-\udfff]')
-FORMAT_TOOL_NAMES = {"claude-code": "claude"}
+FORMAT_TOOL_NAMES = {agent: row.note_name for agent, row in ROWS.items() if row.note_name}
 """Names of agents in the format, for agents named differently by Remit."""
 UNKNOWN_NAME = "unknown"
 """Placeholder of other writers for an unknown model or tool."""

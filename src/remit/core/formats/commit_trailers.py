@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
+from remit.core.agents import ROWS
 from remit.core.config import TrailerStyle
 from remit.core.untrusted_input import sanitise_line
 
@@ -17,13 +18,15 @@ SCISSORS = ">8"
 AGENT_DOMAIN = "agents.invalid"
 """Mail domain that never exists (RFC 2606), and that no hosting site maps to a person."""
 _OF_AGENTS = re.compile(
-    r"(?:noreply@anthropic\.com|cursoragent@cursor\.com|(?:\d+\+)?copilot@users\.noreply\.github\.com"
+    "(?:"
+    + "".join(f"{row.author_addresses}|" for row in ROWS.values() if row.author_addresses)
+    + r"cursoragent@cursor\.com|(?:\d+\+)?copilot@users\.noreply\.github\.com"
     r"|[^@]*\[bot\]@.*|.*@" + re.escape(AGENT_DOMAIN) + r")",
     re.IGNORECASE,
 )
 _AGENTS = (
-    r"(?:claude(?: code| opus| sonnet| haiku)|claude-code|codex(?: cli)?|(?:github )?copilot|chatgpt|gemini(?: |-)cli"
-    r"|qwen(?: |-)code|cursor(?: |-)?agent|opencode|aider|devin ai|windsurf)"
+    f"(?:{'|'.join(row.author_names for row in ROWS.values())}|"
+    r"(?:github )?copilot|chatgpt|cursor(?: |-)?agent|opencode|aider|devin ai|windsurf)"
 )
 _AGENT_NAME = re.compile(rf"{_AGENTS}\b.*", re.IGNORECASE)
 """Names that no person has; people are called `Claude`."""

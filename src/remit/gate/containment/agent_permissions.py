@@ -10,15 +10,13 @@ from itertools import islice, pairwise
 from pathlib import Path
 from typing import Literal
 
-from remit.adapters import ROWS
-from remit.adapters.agents import AgentRow
 from remit.adapters.permissions import (
     RULE_READERS,
-    RULES_IN_ENFORCE,
     evaluate_own_rules,
     is_session_project,
     read_own_rules,
 )
+from remit.core.agents import ROWS, AgentRow
 from remit.core.call import ToolCall
 from remit.core.shell_commands import CommandPart, OwnRules, Permission, RuleFile, ShellCommand
 from remit.gate.machine import Environment
@@ -68,7 +66,7 @@ def describe_rules(row: AgentRow, root: Path, environment: Environment) -> str:
     if not found.rules and not found.unreadable:
         return ""
     summary = f"{listed} about commands, in {files}" if found.rules else "none that can be read"
-    return f"your permission rules: {summary}{unread}; {RULES_IN_ENFORCE[row.agent]}"
+    return f"your permission rules: {summary}{unread}; {row.rules_in_enforce}"
 
 
 def find_rule_files(

@@ -27,7 +27,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from remit.adapters.agents import AGENT_BINARIES
+from remit.core.agents import AGENT_BINARIES
 from remit.core.call import SessionKey, ToolCall
 from remit.core.intent import LIST_FILE
 from remit.core.python_runtime import prepare_type

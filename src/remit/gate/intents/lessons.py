@@ -5,12 +5,13 @@ import re
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 from msgspec import UNSET, Struct
 from msgspec.structs import replace
 
 from remit.core.call import SessionKey
+from remit.core.config import LessonsFile
 from remit.core.diff.contents import sha256
 from remit.core.intent import Intent
 from remit.core.intents.context_block import MAX_LESSONS, LessonEntry
@@ -67,7 +68,7 @@ def find_lessons_path(workspace: Workspace) -> Path:
     folder = source_folder(workspace)
     path = folder / LESSONS_FILE if name == LESSONS_FILE else workspace.root / name
     real = path.resolve()
-    known = {folder.resolve() / LESSONS_FILE, *(workspace.root / n for n in ("CLAUDE.md", "AGENTS.md", LESSONS_FILE))}
+    known = {folder.resolve() / LESSONS_FILE, *(workspace.root / file for file in get_args(LessonsFile))}
     if real not in known:
         raise LessonError(f"{name} is a link to {str(real)[:200]!r}; expected a file: ask the person to put one there")
     return real

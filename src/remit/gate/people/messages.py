@@ -4,8 +4,8 @@ import json
 
 from msgspec.structs import replace
 
-from remit.adapters import ROWS
-from remit.adapters.agents import can_continue
+from remit.adapters.reply import can_continue
+from remit.core.agents import ROWS
 from remit.core.call import Outcome, SessionKey, ToolCall
 from remit.core.untrusted_input import sanitise_line
 from remit.gate.context import Answer, join_lines

@@ -16,7 +16,7 @@ from typing import TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from remit.adapters.agents import AGENT_BINARIES
+from remit.core.agents import AGENT_BINARIES
 from remit.core.call import ToolCall
 from remit.core.decision import ASSIGNMENT_RULE, ErrorType, Facts, Finding, SessionFacts
 from remit.core.diff.contents import sha256

@@ -12,6 +12,7 @@ from itertools import pairwise
 
 from msgspec import Struct
 
+from remit.core.agents import ROWS
 from remit.core.call import ACTING_COMMANDS, REMIT_COMMANDS
 from remit.core.redaction import is_secret_file
 from remit.core.shell_commands import UnreadableShell, parse_simple_commands
@@ -205,7 +206,8 @@ def has_option(option: str, options: Sequence[str]) -> bool:
 
 
 PRECIOUS_PLACES = (
-    r"/|/\*|(?:~|\$HOME|\$\{HOME\})(?:/|/\*|/\.\*|/\.(?:ssh|config|local|gnupg|aws|claude|codex|gemini)(?:/.*)?)?"
+    r"/|/\*|(?:~|\$HOME|\$\{HOME\})(?:/|/\*|/\.\*|/\.(?:ssh|config|local|gnupg|aws)(?:/.*)?)?"
+    rf"|(?:~|\$HOME|\$\{{HOME\}})/(?:{'|'.join(re.escape(row.config_folder) for row in ROWS.values())})(?:/.*)?"
     r"|/(?:bin|boot|dev|etc|home|lib|lib64|opt|proc|root|run|sbin|srv|sys|usr|var|Users|System|Library|Applications)(?:/\*?|/[^/]*/?)?"
     r"|(?:.*/)?\.git(?:/|/\*|/(?:objects|refs|hooks|logs|config|HEAD|index|remit)(?:/.*)?)?"
 )
@@ -246,8 +248,9 @@ def is_precious(place: str, *, here: bool = True) -> bool:
 
 
 CONTROL_FILES = (
-    r"\.orchestration/|\.intentignore|\.git/(?:hooks|config|remit)|\.claude/(?:settings|hooks)|\.codex/(?:config|hooks)|"
-    r"\.gemini/settings|\.cursor/hooks|\.local/(?:state|share)/remit"
+    r"\.orchestration/|\.intentignore|\.git/(?:hooks|config|remit)|\.cursor/hooks|"
+    r"\.local/(?:state|share)/remit|"
+    + "|".join(re.escape(posixpath.splitext(path)[0]) for row in ROWS.values() for path in row.settings_files)
 )
 CHANGING_CODE = (
     r"['\"][wax]b?\+?['\"]|write|unlink|remove|rename|rmtree|truncate|replace|\bdump\(|\bcopy|\bmove|chmod|['\"]>"

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from remit.adapters import ROWS
+from remit.core.agents import ROWS
 from remit.core.code.manifests import find_reader
 from remit.core.config import Config
 from remit.core.intent import Intent

@@ -9,25 +9,18 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from remit.core.agents import ROWS
 from remit.workspace.safe_files import read_tail
 
 TAIL_BYTES = 256 * 1024
 MODEL_FIELD = re.compile(rb'"model"\s*:\s*"([A-Za-z0-9][A-Za-z0-9._:@/\[\]-]{1,120})"')
-ANSWER_SIGNS = (b'"assistant"', b'"type":"gemini"')
+ANSWER_SIGNS = tuple({row.answer_sign: None for row in ROWS.values()})
 
 MAX_LINE_BYTES = 16 * 1024 * 1024  # longer lines are skipped: no message is as long
 MAX_READ_BYTES = 512 * 1024 * 1024
 """Bound per read: an agent names the file, and a sparse file costs the agent no space."""
 
 SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{7,127}")
-TRANSCRIPT_PATTERNS = {
-    "claude-code": ".claude/projects/*/{session}.jsonl",
-    "codex": ".codex/sessions/*/*/*/rollout-*-{session}.jsonl",
-    "gemini": ".gemini/tmp/*/chats/session-*-{start}.json*",
-    "qwen": ".qwen/projects/*/chats/{session}.jsonl",
-}
-"""Transcript paths relative to HOME, as found 2026-11; `start` is the first 8 characters of the session id."""
-
 CODEX_TAIL_BYTES = 8 * 1024 * 1024
 
 
@@ -61,10 +54,9 @@ def find_last_model(path: Path) -> str | None:
 
 def find_transcript(home: Path, agent: str, session: str) -> Path | None:
     """Return the transcript of a session whose agent reported no path; None if none, or several."""
-    pattern = TRANSCRIPT_PATTERNS.get(agent)
-    if pattern is None or SESSION_ID.fullmatch(session) is None:
+    if agent not in ROWS or SESSION_ID.fullmatch(session) is None:
         return None
-    found = list(home.glob(pattern.format(session=session, start=session[:8])))
+    found = list(home.glob(ROWS[agent].transcript_path.format(session=session, start=session[:8])))
     return found[0] if len(found) == 1 else None
 
 

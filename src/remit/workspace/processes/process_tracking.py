@@ -21,6 +21,8 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
+from remit.core.agents import ROWS
+
 MAX_ANCESTORS = 5_000  # a longer chain is given up, which is no answer; 500 take 27 ms
 MAX_WALKS = 3  # of one chain, if processes of it end meanwhile
 INTERPRETER = re.compile(r"(?:node|nodejs|bun|deno|tsx|python|ruby|perl|sh|bash|dash|zsh|ksh|fish|env|busybox)[\d.]*")
@@ -41,7 +43,7 @@ STATE_FIELD, PARENT_FIELD, SESSION_FIELD, TERMINAL_FIELD, STARTED_FIELD = 0, 1, 
 """Positions in the result of `read_stat_fields`: fields 3, 4, 6, 7 and 22 of proc_pid_stat(5)."""
 
 MAX_OPEN_FILES = 512  # examined per process
-SESSION_VARIABLES = (b"CLAUDE_CODE_SESSION_ID", b"CODEX_SESSION_ID", b"QWEN_CODE_SESSION_ID")
+SESSION_VARIABLES = tuple(row.session_variable.encode() for row in ROWS.values() if row.session_variable)
 """Environment variables of shells that name an agent's session."""
 
 EDITOR_PROGRAMS = frozenset(

@@ -14,6 +14,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
+from remit.core.agents import ROWS
 from remit.core.machine_paths import STATE_FOLDER
 from remit.workspace.git.repository import list_tracked, prefix_in_repository
 from remit.workspace.place.workspace import Workspace
@@ -40,8 +41,8 @@ SECRET_PLACES = (
     *(".cache/git/credential", ".git-credential-cache", ".netrc", "_netrc", ".pypirc", ".cargo/credentials"),
     *(".cargo/credentials.toml", ".gem/credentials", ".config/composer/auth.json", ".composer/auth.json"),
     # Agents' logins.
-    *(".claude/.credentials.json", ".codex/auth.json", ".gemini/oauth_creds.json", ".gemini/google_accounts.json"),
-    *(".qwen/oauth_creds.json", ".config/github-copilot"),
+    *(f"{row.config_folder}/{name}" for row in ROWS.values() for name in row.login_files),
+    ".config/github-copilot",
     # Histories of what a person typed.
     *(".bash_history", ".zsh_history", ".zhistory", ".histfile", ".history", ".sh_history", ".python_history"),
     *(".local/share/fish/fish_history", ".node_repl_history", ".psql_history", ".mysql_history"),
@@ -79,11 +80,10 @@ MOVED_FOLDERS: Mapping[str, str] = {
     "GH_CONFIG_DIR": ".config/gh",
     "GLAB_CONFIG_DIR": ".config/glab-cli",
     "CARGO_HOME": ".cargo",
-    "CLAUDE_CONFIG_DIR": ".claude",
-    "CODEX_HOME": ".codex",
-    "GEMINI_CONFIG_DIR": ".gemini",
     "COMPOSER_HOME": ".composer",
     "ZDOTDIR": "",
+    **{name: row.config_folder for row in ROWS.values() for name in row.login_variables},
+    **{name: row.config_folder.removesuffix(below) for row in ROWS.values() for name, below in (row.folder_variable,)},
 }
 """Environment variables that move a folder of the table."""
 
@@ -93,7 +93,7 @@ FILE_VARIABLES = (
 )
 """Environment variables with the path of a secret file, or with several of them."""
 
-LOGIN_FILES = (".credentials.json", "auth.json", "oauth_creds.json", "google_accounts.json")
+LOGIN_FILES = tuple({name: None for row in ROWS.values() for name in row.login_files})
 """Logins in the settings folder of an agent, where `remit init` found the folder elsewhere than below HOME."""
 
 

@@ -6,6 +6,14 @@ from msgspec import Struct
 
 from remit_agent.models.keys import find_key
 
+EXAMPLE_MODEL = "anthropic:claude-sonnet-5-5"
+
+
+def name_family(model: str) -> str:
+    """Return whose model this is: a cloud serves models of several makers."""
+    provider, _, name = model.partition(":")
+    return "anthropic" if "claude" in name else provider.partition("-")[0]
+
 
 class ProviderRow(Struct, frozen=True):
     """A provider: the variables with the key and the address; the first variable set counts.
@@ -47,7 +55,7 @@ class NoSuchModel(ValueError):
     def __init__(self, model_id: str, fault: str) -> None:
         super().__init__(
             f"{model_id!r} {fault}\n"
-            f"hint: expected PROVIDER:NAME, as in anthropic:claude-sonnet-5-5; providers: {', '.join(PROVIDERS)}"
+            f"hint: expected PROVIDER:NAME, as in {EXAMPLE_MODEL}; providers: {', '.join(PROVIDERS)}"
         )
         self.model_id = model_id
 

@@ -37,7 +37,7 @@ from remit_agent.journal.history import RunHistory
 from remit_agent.journal.lines import AnyLine, EndedLine, ResultLine, RunLimits, RunLine, TurnLine, UserLine
 from remit_agent.mcp_client import McpConnections
 from remit_agent.messages import CallResult, ModelTurn, TextPart, ToolCallPart
-from remit_agent.models.endpoints import ModelNotOpened, NoKey
+from remit_agent.models.endpoints import EXAMPLE_MODEL, ModelNotOpened, NoKey
 from remit_agent.models.extra import ExtraMissing
 from remit_agent.models.keys import KeyringFailed, store_key
 from remit_agent.models.providers import SCRIPTED, check_model
@@ -205,7 +205,7 @@ def choose_model(gate: Gate, given: str | None, resumed: str | None) -> str:
         return known
     configured = gate.rules.config.run.model
     if configured is None:
-        fix = "--model anthropic:claude-sonnet-5-5, or REMIT_MODEL, or `[run] model` in remit.toml"
+        fix = f"--model {EXAMPLE_MODEL}, or REMIT_MODEL, or `[run] model` in remit.toml"
         raise Failure("NO_MODEL", "no model is named", fix=fix)
     if configured.startswith(SCRIPTED):
         # A script is a program of the repository's own: a person starts it by its name.

@@ -16,11 +16,11 @@ from remit_fleet.board import is_shared
 from remit_fleet.fleet import find_repository_root, name_repository, open_fleet
 
 if TYPE_CHECKING:
+    from remit.core.agents.row import AgentCommand
     from remit.gate.gate import Gate
     from remit.workspace.worktrees import Worktrees
     from remit_fleet.board import Task
     from remit_fleet.engines.dbos import DbosEngine
-    from remit_fleet.workers.agent import AgentCommand
 
 LOCK_WAIT_S = 1800.0
 database_option = click.option(
@@ -84,13 +84,14 @@ def find_clones(roots: Iterable[Path]) -> dict[str, Path]:
 
 def find_agents(named: tuple[str, ...]) -> "dict[str, AgentCommand]":
     """Return the startable agents: agents on PATH, and `NAME=COMMAND` of the command line."""
-    from remit_fleet.workers.agent import AGENT_COMMANDS, AgentCommand
+    from remit.core.agents import AGENTS
+    from remit.core.agents.row import AgentCommand
 
-    found = {name: command for name, command in AGENT_COMMANDS.items() if shutil.which(command.words[0])}
+    found = {name: row.command for name, row in AGENTS.items() if shutil.which(row.binary)}
     for text in named:
         name, equals, words = text.partition("=")
         if not equals or not name.strip() or not shlex.split(words):
             raise click.BadParameter(f"{text!r} is no NAME=COMMAND", param_hint="--agent-command")
         passed = tuple(known for known in os.environ if known.startswith("REMIT_TEST_"))
-        found[name] = AgentCommand(tuple(shlex.split(words)), variables=passed)
+        found[name] = AgentCommand(tuple(shlex.split(words)), variables=passed, model_words=())
     return found

@@ -19,7 +19,9 @@ from pathlib import Path
 
 from msgspec import DecodeError, Struct, json
 
-from remit.adapters import ROWS
+from remit.core.agents import AGENTS, ROWS
+from remit.core.agents.row import AgentCommand
+from remit.core.call import OWN_AGENT
 from remit.core.machine_paths import ATTEMPT_MARK, CLIENT_PATH, STATE_FOLDER, TEMPORARY_FOLDERS
 from remit.gate.hooks.verify_commands import OUTPUT_TAIL_BYTES
 from remit.gate.machine import Environment
@@ -44,72 +46,9 @@ LOOK_INTERVAL_S = 0.1
 GRACE_S = 5.0
 
 
-class AgentCommand(Struct, frozen=True):
-    """Command that starts an agent on one task, without a terminal. Words may hold `{prompt}`, `{intent}` and
-    `{model}`.
-
-    `variables` names the worker's variables passed to this agent in addition to the variables of every program;
-    `settings` are variables with fixed values for this agent.
-    """
-
-    words: tuple[str, ...]
-    variables: tuple[str, ...] = ()
-    model_words: tuple[str, ...] = ()
-    settings: Mapping[str, str] = {}
-
-
-MODEL_WORDS = ("--model", "{model}")
-CLAUDE_TOOLS = "Agent,Bash,Edit,Glob,Grep,NotebookEdit,Read,Skill,ToolSearch,Write,mcp__remit"
-"""What Claude Code may do without a question, which nobody could answer: the gate judges each call all the same."""
-
-OWN_AGENT = "remit"
-
-AGENT_COMMANDS: dict[str, AgentCommand] = {
-    "claude-code": AgentCommand(  # 2.1.330, 2026-11. Sums of the session come with its last line, in USD too.
-        (
-            *("claude", "-p", "{prompt}", "--output-format", "stream-json", "--verbose"),
-            *("--permission-mode", "acceptEdits", "--allowedTools", CLAUDE_TOOLS),
-        ),
-        ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL", "CLAUDE_CODE_OAUTH_TOKEN"),
-        MODEL_WORDS,
-        {"DISABLE_AUTOUPDATER": "1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"},
-    ),
-    "codex": AgentCommand(  # 0.169.0, 2026-11. Its own sandbox cannot be made inside another one.
-        (
-            *("codex", "exec", "--json", "--skip-git-repo-check", "--sandbox", "danger-full-access"),
-            *("--config", "check_for_update_on_startup=false", "{prompt}"),
-        ),
-        ("OPENAI_API_KEY", "OPENAI_BASE_URL", "CODEX_API_KEY"),
-        MODEL_WORDS,
-    ),
-    "gemini": AgentCommand(  # 0.61.0, 2026-11. In a folder that is not trusted it reads no hooks, and ends with 55.
-        ("gemini", "--yolo", "--output-format", "stream-json", "--prompt", "{prompt}"),
-        ("GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GEMINI_BASE_URL"),
-        MODEL_WORDS,
-        {"GEMINI_CLI_TRUST_WORKSPACE": "true"},
-    ),
-    "qwen": AgentCommand(  # 0.24.4, 2026-11
-        ("qwen", "--yolo", "--output-format", "stream-json", "{prompt}"),
-        ("OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_MODEL", "DASHSCOPE_API_KEY"),
-        MODEL_WORDS,
-        {"QWEN_CODE_SUPPRESS_YOLO_WARNING": "1"},
-    ),
-    OWN_AGENT: AgentCommand(
-        ("remit", "run", "--json", "--intent", "{intent}", "{prompt}"),
-        (
-            *("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "OPENAI_API_KEY", "OPENAI_BASE_URL", "GOOGLE_API_KEY"),
-            *("GEMINI_API_KEY", "OPENAI_COMPATIBLE_API_KEY", "OPENAI_COMPATIBLE_BASE_URL", "OLLAMA_BASE_URL"),
-            "REMIT_MODEL",
-        ),
-        MODEL_WORDS,
-    ),
-}
-"""By the name of the agent's row, its command for one task; Remit's own agent has no row of hooks."""
-
-
 def list_without_model(commands: Mapping[str, AgentCommand], variables: Mapping[str, str]) -> tuple[str, ...]:
     """Return the agents that these variables give no model: others know their own, or have a command that does."""
-    is_bare = commands.get(OWN_AGENT) is AGENT_COMMANDS[OWN_AGENT] and not variables.get("REMIT_MODEL")
+    is_bare = commands.get(OWN_AGENT) is AGENTS[OWN_AGENT].command and not variables.get("REMIT_MODEL")
     return (OWN_AGENT,) if is_bare else ()
 
 
@@ -129,14 +68,6 @@ class AgentEnd(Struct, frozen=True):
     code: int | None = None
     ended_as: AttemptEnd | None = None
     why: str = ""
-
-
-def fill_words(command: AgentCommand, *, prompt: str, intent: str, model: str) -> tuple[str, ...]:
-    """Return the words of the command. A value is a single word, regardless of its content."""
-    words = (*command.words, *(command.model_words if model else ()))
-    values = {"{prompt}": prompt, "{intent}": intent, "{model}": model}
-    # Only whole words and the id of the intent are replaced: a prompt that holds `{model}` stays as it is.
-    return tuple(values[word] if word in values else word.replace("{intent}", intent) for word in words)
 
 
 def open_namespace(status: int) -> int:
@@ -310,7 +241,7 @@ def run_setup(words: Sequence[str], jail: Jail, variables: Mapping[str, str], ti
 def explain_unwired(agent: str, command: AgentCommand, home: Path, variables: Mapping[str, str], tree: Path) -> str:
     """Return why a known agent would work without hooks in this worktree; empty for a wired agent."""
     row = ROWS.get(agent)
-    if row is None or command is not AGENT_COMMANDS.get(agent):
+    if row is None or command is not row.command:
         return ""
     try:
         manifest = read_manifest(home)

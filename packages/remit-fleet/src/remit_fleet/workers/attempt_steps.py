@@ -10,6 +10,8 @@ from contextlib import nullcontext, suppress
 
 from msgspec.structs import replace
 
+from remit.core.agents import ROWS
+from remit.core.agents.row import AgentCommand, fill_words
 from remit.core.assignment import ANYWHERE, Assignment, RoleEffect
 from remit.core.config import Commons
 from remit.core.scope.path_patterns import Scope
@@ -18,7 +20,6 @@ from remit.gate.gate import Gate
 from remit.gate.hooks.tool_call_hooks import command_environment
 from remit.gate.hooks.verify_commands import output_tail
 from remit.gate.intents.lessons import list_open_items
-from remit.wiring.agents import FOLDER_VARIABLES
 from remit.workspace.git.command import Git, GitError
 from remit.workspace.merging import Identity
 from remit.workspace.place.assignment_file import AssignmentFile, read_assignment, read_boot_clock_ns
@@ -39,14 +40,12 @@ from remit_fleet.remote import FleetRemote
 from remit_fleet.workers.agent import (
     FIRST_PORT,
     PORTS_OF_SLOT,
-    AgentCommand,
     AgentProcess,
     AgentRun,
     AttemptPlaces,
     claim_slot,
     end_processes_of,
     explain_unwired,
-    fill_words,
     make_jail,
     prepare_state,
     run_setup,
@@ -366,7 +365,7 @@ class AttemptSteps:
             stage = self.describe_stage(gate, attempt, task, place, board)
         prompt = write_brief(attempt, task, block, neighbours, before, stage, [order.body for order in unheard])
         words = fill_words(command, prompt=prompt, intent=attempt.intent, model=board.find_role(task).model)
-        moving = FOLDER_VARIABLES.get(attempt.agent, ())[:1]
+        moving = [row.folder_variable[0]] if (row := ROWS.get(attempt.agent)) else []
         names = (*AGENT_VARIABLES, *moving, *command.variables)
         return AgentRun(
             words=words,

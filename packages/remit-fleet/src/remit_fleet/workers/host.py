@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from msgspec import Struct
 
+from remit.core.agents.row import AgentCommand
 from remit.core.intent import FINAL_STATUSES, TRANSITIONS, Status
 from remit.gate.gate import Gate
 from remit.gate.machine import Environment
@@ -20,7 +21,7 @@ from remit.workspace.worktrees import Worktrees
 from remit_fleet.board import Attempt
 from remit_fleet.engines.dbos import DbosEngine
 from remit_fleet.remote import FleetRemote
-from remit_fleet.workers.agent import LOOK_INTERVAL_S, AgentCommand, AttemptPlaces
+from remit_fleet.workers.agent import LOOK_INTERVAL_S, AttemptPlaces
 from remit_fleet.workers.landing_rounds import trees_folder
 from remit_fleet.workers.waiting import exchange_with_remote
 

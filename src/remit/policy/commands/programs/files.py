@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
+from remit.core.agents import ROWS
 from remit.policy.commands.options import OptionRow, ParsedOptions, harmless_row, parse_options, word_set
 from remit.policy.commands.programs.row import (
     ANY_NUMBER,
@@ -233,7 +234,8 @@ def write_chattr(name: str, words: Sequence[Word]) -> Writes:
 
 
 RECURSIVE = "-R -r --recursive"
-GOVERNING = (DangerRule("", EVADES_CONTROL, "-i +i", words=r".*(?:\.orchestration|\.git|\.claude|\.intentignore).*",
+GOVERNING = (DangerRule("", EVADES_CONTROL, "-i +i", words=r".*(?:\.orchestration|\.git|\.intentignore|"
+    f"{'|'.join(re.escape(row.config_folder) for row in ROWS.values())}).*",
     is_irreversible=False),)  # fmt: skip
 
 PROGRAMS = rows({

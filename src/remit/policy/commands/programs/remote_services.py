@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
+from remit.core.agents import ROWS
 from remit.policy.commands.options import OptionRow, ParsedOptions, dashed_options, parse_dashed, parse_options
 from remit.policy.commands.programs.files import check_local
 from remit.policy.commands.programs.row import (
@@ -183,11 +184,8 @@ PROGRAMS = rows({
         r"sync|cp"),), roles="sender"),
     "gcloud az": Program(danger=CLOUD, roles="sender"),
     "heroku flyctl fly doctl vercel netlify firebase": Program(danger=CLOUD),
-    "claude": Program(danger=(DangerRule("", EVADES_CONTROL, "--dangerously-skip-permissions "
-        "--allow-dangerously-skip-permissions", is_irreversible=False),)),
-    "codex": Program(danger=(DangerRule("", EVADES_CONTROL, "--yolo --dangerously-bypass-approvals-and-sandbox "
-        "--full-auto", is_irreversible=False),)),
-    "gemini qwen": Program(danger=(DangerRule("", EVADES_CONTROL, "-y --yolo", is_irreversible=False),)),
+    **{row.binary: Program(danger=(DangerRule("", EVADES_CONTROL, " ".join(row.unguarded_options),
+        is_irreversible=False),)) for row in ROWS.values()},
     "pipenv": Program(stdin=StdinRule(runs_rest=True)),
     "npx": Program(stdin=StdinRule(valued="p", runs_rest=True)),
     "pg_dump": Program(writes=WriterRow(OptionRow("acCOsxvwW", "dhpUnNtTE",

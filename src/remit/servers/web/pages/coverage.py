@@ -6,8 +6,8 @@ from typing import Any, get_args
 
 from msgspec import Struct
 
-from remit.adapters import ROWS, AgentRow
 from remit.core.acts import Act
+from remit.core.agents import ROWS, AgentRow
 from remit.core.call import SessionKey
 from remit.core.decision import Grant, Mode
 from remit.core.record import KEY
