@@ -13,11 +13,11 @@ import msgspec
 from msgspec import Struct
 
 from remit.core.call import SessionKey, ToolCall
-from remit.core.diff.contents import find_edit_script
+from remit.core.diff.contents import decode_content, encode_content, find_edit_script, split_with_ends
+from remit.core.diff.place import find_line_end
 from remit.gate.gate import Gate
 from remit_agent.messages import ToolCallPart
 from remit_agent.offer import TOOLS
-from remit_agent.toolbox.matching import decode_content, encode_content, find_line_end, split_with_ends
 from remit_agent.toolbox.tool import ToolContext, ToolFailure
 
 TEXT_TOOLS = ("edit", "edit_file", "search_replace")

@@ -9,7 +9,7 @@ import pytest
 from agent.tool_driving import ToolDriver
 from gate.driving import body, records
 from remit.core.diff.contents import sha256
-from remit.core.diff.edits import Patching, WholeFile, apply_edit
+from remit.core.diff.edits import Patching, apply_edit
 from remit_agent.toolbox.patching import PATCHING_TOOLS
 from remit_agent.toolbox.replacing import REPLACING_TOOLS
 from remit_agent.toolbox.tool import ToolFailure
@@ -257,7 +257,7 @@ INVALID_PATCHES = {
     "no hunk": ("--- a/src/a.py\n+++ b/src/a.py\n-a\n", "stands in no hunk"),
     "existing": ("*** Begin Patch\n*** Add File: src/a.py\n+x\n*** End Patch", "exists already"),
     "only new": ("--- a/src/a.py\n+++ b/src/a.py\n@@ -1,0 +2 @@\n+x\n", "at least one line"),
-    "binary": ("diff --git a/x b/x\nGIT binary patch\n", "not text"),
+    "binary": ("diff --git a/x b/x\nGIT binary patch\n", "binary"),
 }
 
 
@@ -318,7 +318,7 @@ def test_the_announced_edit_makes_the_content_and_names_the_lines_that_stay(driv
     assert made == {"src/a.py": (driver.root / "src/a.py").read_bytes()}
     put(driver, "a\nb")
     driver.run(TOOLS["edit"], **exchange("edit", "src/a.py", "b", "c"))
-    assert isinstance(seen[-1].edit, WholeFile)
+    assert apply_edit(seen[-1].edit, "src/a.py", {"src/a.py": b"a\nb"}.get) == {"src/a.py": b"a\nc"}
 
 
 @pytest.mark.parametrize("tool", EDITORS)

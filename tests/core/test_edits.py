@@ -11,18 +11,10 @@ from hypothesis import strategies as st
 from remit.adapters import parse
 from remit.core.call import BeforeCall
 from remit.core.diff.contents import MAX_DIFF_LINES, Hunk, diff_by_origins, split_lines
-from remit.core.diff.edits import (
-    CellEdit,
-    Edit,
-    Patching,
-    Replacement,
-    Replacements,
-    UnclearEdit,
-    WholeFile,
-    apply_edit,
-    find_kept_lines,
-)
-from remit.core.diff.patch import parse_patch
+from remit.core.diff.edits import Edit, Patching, Replacement, Replacements, WholeFile, apply_edit
+from remit.core.diff.formats import parse_patch
+from remit.core.diff.notebooks import CellEdit, UnclearEdit
+from remit.core.diff.trace import find_kept_lines
 
 PAYLOADS = Path(__file__).parent.parent / "compat" / "payloads"
 PAIRS = [

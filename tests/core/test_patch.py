@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remit.core.diff.patch import FileOperation, Patch, PatchError, PatchHunk, find_shell_patches, parse_patch
+from remit.core.diff.formats import FileOperation, Patch, PatchError, PatchHunk, parse_patch
+from remit.core.diff.shell_patches import find_shell_patches
 
 WHOLE = """\
 *** Begin Patch

@@ -1,24 +1,24 @@
-"""Unified diffs in git's form: what git prints is read, written back, and applied to the same contents."""
+"""Unified diffs in git's form: what git prints is read, and applied as git applies it."""
 
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conftest import run_git
-from remit.core.diff.unified import (
+from remit.core.diff.contents import encode_content
+from remit.core.diff.edits import PatchMismatch, apply_hunks
+from remit.core.diff.formats import (
     MAX_DIFF_BYTES,
-    DiffHunk,
-    HunkMismatch,
-    UnifiedDiffError,
-    UnifiedFile,
-    apply_hunks_exactly,
+    FileOperation,
+    PatchError,
+    PatchHunk,
+    parse_git_diff,
     parse_name,
     parse_unified,
-    quote_name,
-    write_unified,
 )
 
 WORDS = ("--no-color", "--full-index", "--find-renames", "--no-ext-diff")
@@ -29,6 +29,10 @@ texts = st.tuples(pieces, st.booleans()).map(lambda it: "\n".join(it[0]) + ("\n"
 def diff(root: Path, *arguments: str) -> bytes:
     words = ["git", "-C", str(root), "-c", "core.quotePath=false", "diff", *WORDS, *arguments]
     return subprocess.run(words, check=True, capture_output=True).stdout
+
+
+def apply(before: bytes, file: FileOperation) -> bytes:
+    return encode_content(apply_hunks(before, file.hunks).content)
 
 
 def fill(root: Path, files: dict[str, bytes | None]) -> None:
@@ -78,42 +82,48 @@ def changed(tmp_path: Path) -> Path:
 
 
 def test_each_file_is_applied_to_what_git_has(changed: Path) -> None:
-    found = {file.path: file for file in parse_unified(diff(changed, "--cached"))}
-    assert found["new/name.txt"].operation == "rename"
-    assert found["new/name.txt"].old_path == "old name.txt"
+    found = {file.moved_to or file.path: file for file in parse_git_diff(diff(changed, "--cached"))}
+    assert found["new/name.txt"].kind == "update"
+    assert found["new/name.txt"].path == "old name.txt"
     assert (found["run.sh"].old_mode, found["run.sh"].new_mode) == ("100644", "100755")
-    assert {path: file.operation for path, file in found.items() if file.operation in ("create", "delete")} == {
-        "made.txt": "create", "empty.txt": "create", "gone.txt": "delete",
+    assert {path: file.kind for path, file in found.items() if file.kind != "update"} == {
+        "made.txt": "add", "empty.txt": "add", "gone.txt": "delete",
     }  # fmt: skip
     for path, file in found.items():
-        before = BEFORE.get(file.old_path) or b""
-        wanted = b"" if file.operation == "delete" else AFTER.get(path, b"#!/bin/sh\n")
-        assert apply_hunks_exactly(before, file.hunks) == wanted
+        before = b"" if file.kind == "add" else BEFORE[file.path]
+        assert before is not None
+        wanted = b"" if file.kind == "delete" else AFTER.get(path, b"#!/bin/sh\n")
+        assert apply(before, file) == wanted
 
 
-def test_what_is_written_is_what_git_reads(changed: Path) -> None:
-    written = write_unified(parse_unified(diff(changed, "--cached")))
-    assert parse_unified(written) == parse_unified(diff(changed, "--cached"))
-    tree = run_git(changed, "write-tree")
-    run_git(changed, "reset", "-q", "--hard")
-    (changed / "the.patch").write_bytes(written)
-    run_git(changed, "apply", "--index", "the.patch")
-    assert run_git(changed, "write-tree") == tree
+def run_in(root: Path, *arguments: str, stdin: bytes = b"") -> tuple[int, bytes]:
+    words = ["git", "-C", str(root), "-c", "core.autocrlf=false", *arguments]
+    done = subprocess.run(words, check=False, capture_output=True, input=stdin)
+    return done.returncode, done.stdout
 
 
-@given(texts, texts)
-def test_random_texts_come_out_as_git_says(tmp_path_factory: pytest.TempPathFactory, old: str, new: str) -> None:
+@settings(max_examples=50)
+@given(texts, texts, pieces)
+def test_random_texts_come_out_as_git_says(
+    tmp_path_factory: pytest.TempPathFactory, old: str, new: str, tail: list[str]
+) -> None:
     root = tmp_path_factory.mktemp("pair")
     (root / "a").write_bytes(old.encode())
     (root / "b").write_bytes(new.encode())
-    words = ["git", "-C", str(root), "-c", "core.autocrlf=false", "diff", "--no-index", *WORDS, "a", "b"]
-    out = subprocess.run(words, check=False, capture_output=True).stdout
+    _, out = run_in(root, "diff", "--no-index", *WORDS, "a", "b")
     if old == new:
         return
     text = out.replace(b"a/a b/b", b"a/f b/f").replace(b"--- a/a", b"--- a/f").replace(b"+++ b/b", b"+++ b/f")
-    (file,) = parse_unified(text)
-    assert apply_hunks_exactly(old.encode(), file.hunks) == new.encode()
-    assert parse_unified(write_unified([file])) == (file,)
+    (file,) = parse_git_diff(text)
+    assert apply(old.encode(), file) == new.encode()
+    assert [hunk.lines for hunk in parse_unified(text.decode())[0].hunks] == [hunk.lines for hunk in file.hunks]
+    for found in {old, old + "\n".join(tail)}:
+        (root / "f").write_bytes(found.encode())
+        code, _ = run_in(root, "apply", "--whitespace=nowarn", "-", stdin=text)
+        with suppress(PatchMismatch):
+            ours = apply(found.encode(), file)
+            assert code or ours == (root / "f").read_bytes()
+        assert found != old or not code
 
 
 HEAD = b"diff --git a/f b/f\nindex " + b"1" * 40 + b".." + b"2" * 40 + b" 100644\n"
@@ -141,36 +151,30 @@ HEAD = b"diff --git a/f b/f\nindex " + b"1" * 40 + b".." + b"2" * 40 + b" 100644
     ],
 )
 def test_what_git_would_not_print_is_refused(text: bytes, reason: str) -> None:
-    with pytest.raises(UnifiedDiffError) as raised:
-        parse_unified(text)
-    assert raised.value.reason == reason
+    with pytest.raises(PatchError) as raised:
+        parse_git_diff(text)
+    assert raised.value.fault == reason
 
 
 @given(st.binary(max_size=300) | st.binary(max_size=300).map(lambda tail: HEAD + tail))
 def test_junk_raises_only_its_own_error(text: bytes) -> None:
     try:
-        parse_unified(text)
-    except UnifiedDiffError:
+        parse_git_diff(text)
+    except PatchError:
         return
 
 
 def test_a_hunk_fits_only_where_it_says() -> None:
-    hunk = DiffHunk(2, 1, 2, 1, ("-b", "+c"))
-    assert apply_hunks_exactly(b"a\nb\n", [hunk]) == b"a\nc\n"
+    hunk = PatchHunk(("-b", "+c"), line=2, new_line=2)
+    assert apply_hunks(b"a\nb\n", [hunk]).content == "a\nc\n"
     for content in (b"b\n", b"a\nb", b"a\r\nb\r\n", b"", b"a\na\nb\n"):
-        with pytest.raises(HunkMismatch):
-            apply_hunks_exactly(content, [hunk])
-    with pytest.raises(HunkMismatch):
-        apply_hunks_exactly(b"a\nb\n", [hunk, hunk])
+        with pytest.raises(PatchMismatch):
+            apply_hunks(content, [hunk])
+    with pytest.raises(PatchMismatch):
+        apply_hunks(b"a\nb\n", [hunk, hunk])
 
 
 @given(st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=20))
-def test_names_are_quoted_and_back(name: str) -> None:
-    assert parse_name(quote_name(name)) == name
-
-
-def test_the_written_form_names_both_sides_of_a_new_file() -> None:
-    file = UnifiedFile("a b", "create", "a b", "", "100644", hunks=(DiffHunk(0, 0, 1, 1, ("+x",)),))
-    assert write_unified([file]) == (
-        b"diff --git a/a b b/a b\nnew file mode 100644\n--- /dev/null\n+++ b/a b\t\n@@ -0,0 +1,1 @@\n+x\n"
-    )
+def test_a_name_is_read_as_git_quotes_it(name: str) -> None:
+    quoted = "".join(f"\\{byte:03o}" for byte in name.encode())
+    assert parse_name(f'"{quoted}"') == name

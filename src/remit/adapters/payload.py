@@ -28,8 +28,10 @@ from remit.core.call import (
     hash_arguments,
 )
 from remit.core.diff.contents import LineRange
-from remit.core.diff.edits import CellEdit, Edit, Patching, Replacement, Replacements, WholeFile
-from remit.core.diff.patch import Patch, PatchError, find_shell_patches, parse_patch
+from remit.core.diff.edits import Edit, Patching, Replacement, Replacements, WholeFile
+from remit.core.diff.formats import Patch, PatchError, parse_patch
+from remit.core.diff.notebooks import CellEdit
+from remit.core.diff.shell_patches import find_shell_patches
 from remit.core.untrusted_input import as_array, as_object
 
 JsonObject: TypeAlias = dict[str, object]
@@ -200,10 +202,9 @@ def apply_arguments(row: AgentRow, call: ToolCall, given: JsonObject) -> ToolCal
             command, edit = value, None
             # The files of patches in its heredocs
             if patches := find_shell_patches(command):
-                paths = tuple(dict.fromkeys((*paths, *(path for patch in patches for path in patch.paths))))
-                checks_itself = all(patch.patch.checks_itself for patch in patches)
-                operations = tuple(operation for patch in patches for operation in patch.operations)
-                edit = Patching(Patch(operations)) if operations else None
+                patch = Patch(tuple(operation for patch in patches for operation in patch.operations))
+                paths = tuple(dict.fromkeys((*paths, *patch.paths)))
+                checks_itself, edit = patch.checks_itself, Patching(patch)
     except PatchError as error:
         malformed, checks_itself = str(error), False
     return replace(

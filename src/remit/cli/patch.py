@@ -11,7 +11,7 @@ from remit.cli.output import REFUSED, Failure, command_options, emit, encode_jso
 from remit.cli.person_only import PERSON, require_person
 from remit.core.acts import Act
 from remit.core.call import SessionKey
-from remit.core.diff.unified import MAX_DIFF_BYTES, UnifiedFile, write_unified
+from remit.core.diff.formats import MAX_DIFF_BYTES
 from remit.core.untrusted_input import sanitise_full_line
 from remit.gate.gate import Gate
 from remit.gate.intents.refusals import IntentRefused
@@ -21,6 +21,7 @@ from remit.tools.exchange import (
     PatchRejection,
     apply_patch_to_workspace,
     check_patch,
+    make_diff,
     make_patch,
     read_patch,
 )
@@ -51,7 +52,7 @@ def make(base: str, to: str, intent_id: str, attempt: int, diff: bool, repo: Pat
     except PatchRejected as error:
         raise as_failure(error.rejection) from error
     if diff:
-        write_content(format_diff(made))
+        write_content(make_diff(gate, base, to))
     else:
         write_content(json.format(encode_json(made).encode(), indent=0 if as_json else 2) + b"\n")
 
@@ -67,7 +68,7 @@ def check(file: BinaryIO, repo: Path, as_json: bool) -> None:
         contents = check_patch(gate, found)
     except PatchRejected as error:
         raise report_rejection(error.rejection, as_json) from error
-    merged = [content.path for content in contents if content.is_merged]
+    merged = [content.file.path for content in contents if content.is_merged]
     emit({"paths": found.paths, "merged": merged}, as_json, describe(found.paths, merged, "can be applied"))
 
 
@@ -120,19 +121,3 @@ def as_failure(rejection: PatchRejection) -> Failure:
 
 def describe(paths: tuple[str, ...], merged: list[str] | tuple[str, ...], what: str) -> list[str]:
     return [f"{what}: {sanitise_full_line(p)}{' (merged with changes since)' if p in merged else ''}" for p in paths]
-
-
-def format_diff(made: ExchangedPatch) -> bytes:
-    files = (
-        UnifiedFile(
-            file.path,
-            file.operation,
-            file.old_path or file.path,
-            new_mode=file.mode,
-            old_blob=file.base.git_blob if file.base else "0" * 40,
-            new_blob=file.result.git_blob if file.result else "0" * 40,
-            hunks=file.hunks,
-        )
-        for file in made.files
-    )
-    return write_unified(files)

@@ -8,7 +8,7 @@ and the effects are compared and recorded (`remember.py`).
   while the tool acts and while a person thinks.
 - Remit's own tools (`remit_tool`) act within the turn, because they work on the state.
 - `act` runs in the caller's thread and gets a `WorkspaceAccess`: a file tool writes the judged files with
-  `write_file` and `remove_file`, a command runs with `run_command`, bare or contained as decided. Nothing else may
+  `write_files`, a command runs with `run_command`, bare or contained as decided. Nothing else may
   write to the workspace.
 - `performed` is the output of a call that acted before a crash: the effects are compared and recorded without `act`.
 - A call id is recorded once, however often performed: `fate` returns the call's state.
@@ -18,8 +18,8 @@ An exception of `act` is recorded as the call's failure, and raised.
 
 import stat
 import threading
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -98,6 +98,14 @@ class AccessRefused(OSError):
     """An action of the tool that was not judged: another file, or a command in a call without a command."""
 
 
+class WrittenFile(Struct, frozen=True):
+    """A file as a tool leaves it; None removes it. `permissions` are of a new file, or change those of the old one."""
+
+    path: str
+    content: bytes | None
+    permissions: int | None = None
+
+
 class WorkspaceAccess:
     """Access of an allowed call to the workspace: the judged files, and the command."""
 
@@ -124,6 +132,26 @@ class WorkspaceAccess:
         """Remove a file of the call. Raises OSError; AccessRefused for a file that was not judged."""
         for place in self.judged_places(path):
             remove_below(self.find_root(place), place, follow_links=False)
+
+    def write_files(self, files: Iterable[WrittenFile]) -> None:
+        """Write all files or none: an error gives those of before their contents back. Raises OSError."""
+        done: list[WrittenFile] = []
+        try:
+            for file in files:
+                place = self.judged_places(file.path)[0]
+                done.append(WrittenFile(file.path, place.read_bytes() if place.is_file() else None))
+                self.put_file(file)
+        except OSError:
+            for file in reversed(done):
+                with suppress(OSError):
+                    self.put_file(file)
+            raise
+
+    def put_file(self, file: WrittenFile) -> None:
+        if file.content is None:
+            self.remove_file(file.path)
+        else:
+            self.write_file(file.path, file.content, permissions=file.permissions)
 
     def find_root(self, place: Path) -> Path:
         root = self.context.workspace.root if self.context.found_workspace is not None else place.parent

@@ -6,7 +6,7 @@ that receives it.
 """
 
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -15,19 +15,24 @@ from msgspec.structs import replace
 
 from remit.core.call import SessionKey, ToolCall, hash_arguments
 from remit.core.decision import ErrorType
-from remit.core.diff.contents import find_edit_script, hash_git_blob, sha256
-from remit.core.diff.unified import (
+from remit.core.diff.contents import (
+    decode_content,
+    encode_content,
+    find_edit_script,
+    hash_git_blob,
+    sha256,
+    split_with_ends,
+)
+from remit.core.diff.edits import PatchMismatch, apply_hunks
+from remit.core.diff.formats import (
     MAX_DIFF_BYTES,
     MAX_HUNKS,
     PLAIN_MODES,
-    DiffHunk,
-    FileOperationKind,
-    HunkMismatch,
-    UnifiedDiffError,
-    UnifiedFile,
-    apply_hunks_exactly,
-    parse_unified,
-    split_text,
+    FileOperation,
+    OperationKind,
+    PatchError,
+    PatchHunk,
+    parse_git_diff,
 )
 from remit.core.intent import is_intent_id
 from remit.core.python_runtime import prepare_type
@@ -36,7 +41,7 @@ from remit.core.untrusted_input import sanitise_line
 from remit.gate.context import RECORDING_ERRORS, WorkspaceContext, contents_to_keep
 from remit.gate.gate import Gate
 from remit.gate.gather import gather_facts
-from remit.gate.perform import ToolOutput, WorkspaceAccess
+from remit.gate.perform import ToolOutput, WorkspaceAccess, WrittenFile
 from remit.policy.decide import decide
 from remit.workspace.git.command import Git, GitError
 from remit.workspace.git.repository import repository_id
@@ -48,6 +53,8 @@ PATCH_TOOL = "submit_patch"
 MAX_EXPECTED_LINES = 40
 MAX_CHANGERS = 10
 
+FileOperationKind: TypeAlias = Literal["create", "modify", "delete", "rename"]
+EXCHANGED_KINDS: dict[OperationKind, FileOperationKind] = {"add": "create", "update": "modify", "delete": "delete"}
 RejectReason: TypeAlias = Literal[
     "malformed",
     "base_unknown",
@@ -78,6 +85,16 @@ class ContentName(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults
         if self.sha256:
             return sha256(content) == self.sha256
         return bool(self.git_blob) and name_content(content, self.git_blob).git_blob == self.git_blob
+
+
+class DiffHunk(Struct, frozen=True, forbid_unknown_fields=True):
+    """A hunk as `@@ -old_start,old_lines +new_start,new_lines @@` and its lines, which are those of `PatchHunk`."""
+
+    old_start: int
+    old_lines: int
+    new_start: int
+    new_lines: int
+    lines: tuple[str, ...]
 
 
 class ExchangedFile(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -153,11 +170,9 @@ class PatchRejected(ValueError):
 
 
 class PatchedContent(Struct, frozen=True):
-    """A file as the patch leaves it; None removes it. `is_merged`: by a three-way merge."""
+    """A file as the patch leaves it. `is_merged`: by a three-way merge."""
 
-    path: str
-    content: bytes | None
-    permissions: int | None = None
+    file: WrittenFile
     is_merged: bool = False
 
 
@@ -172,35 +187,40 @@ class AppliedPatch(Struct, frozen=True):
 # Making
 
 
-def make_patch(context: WorkspaceContext, base: str, to: str, intent_id: str = "", attempt: int = 0) -> ExchangedPatch:
-    """Return the patch from one commit to another. Raises PatchRejected for binary files, GitError."""
-    git = Git(context.workspace.root)
+def make_diff(context: WorkspaceContext, base: str, to: str) -> bytes:
+    """Return git's diff from one commit to another. Raises GitError."""
     words = ("--full-index", "--find-renames", "--no-color", "--no-ext-diff", "--no-textconv", "--unified=3")
     prefixes = ("--src-prefix=a/", "--dst-prefix=b/", "--relative")
-    diff = git.run("diff", *words, *prefixes, "--end-of-options", base, to, "--")
+    return Git(context.workspace.root).run("diff", *words, *prefixes, "--end-of-options", base, to, "--")
+
+
+def make_patch(context: WorkspaceContext, base: str, to: str, intent_id: str = "", attempt: int = 0) -> ExchangedPatch:
+    """Return the patch from one commit to another. Raises PatchRejected for binary files, GitError."""
+    diff = make_diff(context, base, to)
+    git = Git(context.workspace.root)
     commit = git.text("rev-parse", "--verify", "--end-of-options", f"{base}^{{commit}}")
     files = [describe_file(context, file) for file in (parse_diff(diff) if diff else ())]
     patch = ExchangedPatch(PATCH_SCHEMA, tuple(files), intent_id, attempt, repository_id(context.workspace), commit)
     return replace(patch, sha256=hash_patch(patch))
 
 
-def describe_file(context: WorkspaceContext, file: UnifiedFile) -> ExchangedFile:
+def describe_file(context: WorkspaceContext, file: FileOperation) -> ExchangedFile:
     """Return a file of a diff with the hashes of its contents, as far as they are stored here."""
     old, new = (context.contents.load(blob) if blob.strip("0") else None for blob in (file.old_blob, file.new_blob))
     base = ContentName("", file.old_blob) if file.old_blob.strip("0") else None
     result = ContentName("", file.new_blob) if file.new_blob.strip("0") else None
-    if file.operation == "rename" and not file.old_blob:
+    if file.moved_to is not None and not file.old_blob:
         # A file that was only renamed has no index line: its name is that of the content here.
-        seen = try_observe_file(context.workspace.root / (file.old_path or file.path))
+        seen = try_observe_file(context.workspace.root / file.path)
         old = new = seen.content if seen else None
         base = result = ContentName() if old is None else name_content(old, "")
     return ExchangedFile(
-        file.path,
-        file.operation,
-        file.hunks,
+        file.moved_to or file.path,
+        "rename" if file.moved_to is not None else EXCHANGED_KINDS[file.kind],
+        tuple(DiffHunk(h.line or 0, len(h.old), h.new_line, len(h.new), h.lines) for h in file.hunks),
         base and (name_content(old, base.git_blob) if old is not None else base),
         result and (name_content(new, result.git_blob) if new is not None else result),
-        file.old_path if file.old_path != file.path else "",
+        file.path if file.moved_to is not None else "",
         file.new_mode if file.new_mode != file.old_mode else "",
     )
 
@@ -237,11 +257,11 @@ def read_patch(context: WorkspaceContext, content: bytes) -> ExchangedPatch:
     return patch
 
 
-def parse_diff(content: bytes) -> tuple[UnifiedFile, ...]:
+def parse_diff(content: bytes) -> tuple[FileOperation, ...]:
     try:
-        return parse_unified(content)
-    except UnifiedDiffError as error:
-        raise PatchRejected(PatchRejection("", error.reason, str(error))) from error
+        return parse_git_diff(content)
+    except PatchError as error:
+        raise PatchRejected(PatchRejection("", error.fault, str(error))) from error
 
 
 def name_bases(context: WorkspaceContext, patch: ExchangedPatch) -> ExchangedPatch:
@@ -314,7 +334,7 @@ class PatchedFileCheck:
             content = self.apply_to(b"")
             if self.found is not None:
                 raise self.reject("already_applied" if self.found == content else "base_changed", "the file exists")
-            return (PatchedContent(file.path, content, mode),)
+            return (PatchedContent(WrittenFile(file.path, content, mode)),)
         if self.found is None:
             raise self.reject(
                 "already_applied" if file.operation == "delete" else "base_changed", "there is no such file"
@@ -322,18 +342,19 @@ class PatchedFileCheck:
         if file.operation == "delete":
             if file.base is None or not file.base.names_content(self.found):
                 raise self.reject("base_changed", "the file has changed since, and would be lost")
-            return (PatchedContent(file.path, None),)
+            return (PatchedContent(WrittenFile(file.path, None)),)
         if file.operation == "rename" and try_observe_file(self.context.workspace.root / file.path) is not None:
             raise self.reject("base_changed", f"{file.path!r} exists")
         content, is_merged = self.merge(self.found)
-        gone = (PatchedContent(file.source, None),) if file.operation == "rename" else ()
-        return (*gone, PatchedContent(file.path, content, mode, is_merged))
+        gone = (PatchedContent(WrittenFile(file.source, None)),) if file.operation == "rename" else ()
+        return (*gone, PatchedContent(WrittenFile(file.path, content, mode), is_merged))
 
     def apply_to(self, base: bytes) -> bytes:
         """Return the patch's result on its own base. Raises PatchRejected if the patch is not true to itself."""
+        hunks = [PatchHunk(hunk.lines, line=hunk.old_start) for hunk in self.file.hunks]
         try:
-            result = apply_hunks_exactly(base, self.file.hunks)
-        except HunkMismatch as error:
+            result = encode_content(apply_hunks(base, hunks).content)
+        except PatchMismatch as error:
             raise self.reject("malformed", "the hunk does not fit the patch's own base", error.hunk) from error
         named = self.file.result
         if named is not None and (named.sha256 or named.git_blob) and not named.names_content(result):
@@ -370,8 +391,9 @@ class PatchedFileCheck:
 
     def explain_overlap(self, base: bytes, found: bytes) -> PatchRejected:
         """Return the refusal: the first hunk with a changed place, the lines there now, and their authors."""
-        old, new = (split_text(content) for content in (base, found))
-        parts = find_edit_script([line.encode() for line in old], [line.encode() for line in new]) or []
+        old, new = (split_with_ends(decode_content(content)) for content in (base, found))
+        before, after = ([encode_content(line) for line in side] for side in (old, new))
+        parts = find_edit_script(before, after) or []
         for number, hunk in enumerate(self.file.hunks, 1):
             start = hunk.old_start - 1 if hunk.old_lines else hunk.old_start
             end = start + hunk.old_lines
@@ -471,8 +493,8 @@ def apply_patch_to_workspace(
 
     def act(access: WorkspaceAccess) -> ToolOutput:
         contents = check_patch(gate, patch)  # the files may have changed while the call was judged
-        write_all(gate, access, contents)
-        merged = tuple(content.path for content in contents if content.is_merged)
+        access.write_files(content.file for content in contents)
+        merged = tuple(content.file.path for content in contents if content.is_merged)
         origin = f" of {patch.intent_id}/{patch.attempt}" if patch.intent_id else ""
         data: dict[str, Any] = {"patch": patch.sha256, "merged": list(merged)}
         return ToolOutput(True, f"applied a patch{origin} to {', '.join(patch.paths[:10])}", data)
@@ -486,24 +508,3 @@ def apply_patch_to_workspace(
         raise PatchRejected(make_refusal(patch, violation.error_type, violation.message, path))
     data: dict[str, Any] = done.output.data
     return AppliedPatch(patch.paths, tuple(data["merged"]), done.messages)
-
-
-def write_all(gate: Gate, access: WorkspaceAccess, contents: Iterable[PatchedContent]) -> None:
-    """Write all files; after an error, give those that were written their contents from before. Raises OSError."""
-    done: list[tuple[str, bytes | None]] = []
-    try:
-        for new in contents:
-            seen = try_observe_file(gate.workspace.root / new.path)
-            done.append((new.path, seen.content if seen else None))
-            write_one(access, new.path, new.content, new.permissions)
-    except OSError:
-        for path, content in reversed(done):
-            write_one(access, path, content, None)
-        raise
-
-
-def write_one(access: WorkspaceAccess, path: str, content: bytes | None, permissions: int | None) -> None:
-    if content is None:
-        access.remove_file(path)
-    else:
-        access.write_file(path, content, permissions=permissions)

@@ -12,7 +12,7 @@ from gate.effects.test_command_lines import unproved
 from provenance.test_blame import ME, blame
 from remit.adapters import parse
 from remit.core.call import BeforeCall
-from remit.core.diff.edits import CellEdit
+from remit.core.diff.notebooks import CellEdit
 
 PATH = "src/n.ipynb"
 SOURCE = "import math\nradius = 3\nprint(math.pi * radius ** 2, 'größe')"

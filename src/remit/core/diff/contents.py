@@ -31,6 +31,20 @@ def hash_git_blob(content: bytes, algorithm: Literal["sha1", "sha256"] = "sha1")
     return digest.hexdigest()
 
 
+def encode_text(text: str) -> bytes:
+    """Encode text as tools write it; a lone surrogate, which no file can hold, becomes a question mark."""
+    return text.encode("utf-8", "replace")
+
+
+def encode_content(text: str) -> bytes:
+    """Encode text of a file; bytes outside of UTF-8 come back as they were."""
+    return text.encode("utf-8", "surrogateescape")
+
+
+def decode_content(content: bytes) -> str:
+    return content.decode("utf-8", "surrogateescape")
+
+
 def count_lines(content: bytes) -> int:
     """Count lines as `git blame` does: a last line without newline counts."""
     return content.count(b"\n") + (1 if content and not content.endswith(b"\n") else 0)
@@ -40,6 +54,12 @@ def split_lines(content: bytes) -> list[bytes]:
     """Split lines without newlines. A last line that gains its newline is unchanged: nobody rewrote the line."""
     lines = content.split(b"\n")
     return lines if lines[-1] else lines[:-1]
+
+
+def split_with_ends(text: str) -> list[str]:
+    """Split text into lines that keep their LF; a last line may have none."""
+    parts = text.split("\n")
+    return [f"{part}\n" for part in parts[:-1]] + ([parts[-1]] if parts[-1] else [])
 
 
 def hash_line_range(content: bytes, start: int, end: int) -> str:
@@ -350,6 +370,15 @@ def make_hunk(a: int, a_end: int, b: int, b_end: int) -> Hunk:
     """Return a hunk of half-open index ranges; an empty side names the line before."""
     old, new = a_end - a, b_end - b
     return Hunk(a + bool(old), old, b + bool(new), new)
+
+
+def trace_hunks(hunks: Iterable[Hunk], count: int) -> Iterator[tuple[int, int]]:
+    """Yield (new, old) indices of lines outside the hunks, from 0."""
+    at = shift = 0
+    for hunk in hunks:
+        yield from ((to, to - shift) for to in range(at, hunk.new_range.start - 1))
+        at, shift = hunk.new_range.stop - 1, shift + hunk.new_lines - hunk.old_lines
+    yield from ((to, to - shift) for to in range(at, count))
 
 
 WORD = re.compile(r"[^\W\d_]\w*|\d+")

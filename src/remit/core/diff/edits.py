@@ -1,25 +1,29 @@
-"""Edits of file tools: the contents they would leave, and the lines they keep.
+"""Edits of file tools, and the contents they would leave.
 
 An adapter builds the `Edit`; nothing here touches a file. Ambiguous edits (text missing, or present several times)
 raise UnclearEdit instead of guessing: such a call is judged by its effects.
 """
 
-import json
-import re
-from bisect import bisect_left
-from collections import Counter
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from typing import Any, Literal, TypeAlias, cast
+from itertools import accumulate
+from typing import TypeAlias
 
 from msgspec import Struct
 
-from remit.core.diff.contents import Hunk, count_common_prefix, split_lines
-from remit.core.diff.patch import Patch, PatchMismatch, apply_patch, trace_patch_origins
-
-
-class UnclearEdit(ValueError):
-    """Error for an edit whose result cannot be derived from its arguments."""
+from remit.core.diff.contents import (
+    Hunk,
+    LineRange,
+    decode_content,
+    encode_content,
+    encode_text,
+    make_hunks,
+    make_spans,
+    split_with_ends,
+)
+from remit.core.diff.formats import NO_NEWLINE, Patch, PatchHunk
+from remit.core.diff.notebooks import CellEdit, UnclearEdit, apply_cell_edit
+from remit.core.diff.place import TextPlace, find_kept_pairs, find_loosely
 
 
 class WholeFile(Struct, frozen=True, tag=True):
@@ -40,15 +44,6 @@ class Replacements(Struct, frozen=True, tag=True):
     """Exchanges in one file, in order."""
 
     steps: tuple[Replacement, ...]
-
-
-class CellEdit(Struct, frozen=True, tag=True):
-    """An edit of a notebook cell. `cell` is a cell id, or `cell-N` for an index; insertions follow the named cell."""
-
-    source: str
-    cell: str | None = None
-    kind: str | None = None
-    mode: Literal["replace", "insert", "delete"] = "replace"
 
 
 class Patching(Struct, frozen=True, tag=True):
@@ -107,11 +102,6 @@ def predict_contents(edit: Edit | None, paths: Sequence[str], read_content: Cont
         return {}
 
 
-def encode_text(text: str) -> bytes:
-    """Encode text as tools write it; a lone surrogate, which no file can hold, becomes a question mark."""
-    return text.encode("utf-8", "replace")
-
-
 def apply_replacement(content: bytes | None, step: Replacement) -> bytes:
     """Return the content after a text exchange, also if only line ends differ. Raises UnclearEdit."""
     old, new = encode_text(step.old), encode_text(step.new)
@@ -132,198 +122,151 @@ def apply_replacement(content: bytes | None, step: Replacement) -> bytes:
     raise UnclearEdit("the text to replace is not there exactly once")
 
 
-NOTEBOOK_ERRORS = (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError)
-"""Errors of a notebook that has another structure."""
+class PatchMismatch(ValueError):
+    """Error for a patch that does not fit the files. `hunk` counts from 1 in its file; 0 for the file as a whole."""
 
-NEW_CELL_ID = "new"
-"""Stand-in for the random id that tools give to an inserted cell."""
-
-
-def apply_cell_edit(content: bytes | None, edit: CellEdit) -> bytes:
-    """Return the notebook after the edit, formatted like Claude Code 2.1.330. Raises UnclearEdit."""
-    try:
-        notebook: Any = json.loads(content or b"")
-        cells = cast("list[dict[str, Any]]", notebook["cells"])
-        edit_cell(cells, find_cell_index(cells, edit), edit)
-    except NOTEBOOK_ERRORS as error:
-        raise UnclearEdit(f"the notebook cannot be read ({type(error).__name__})") from error
-    return encode_text(json.dumps(notebook, indent=1, ensure_ascii=False))
+    def __init__(self, why: str, hunk: int = 0) -> None:
+        super().__init__(why)
+        self.hunk = hunk
 
 
-def find_cell_index(cells: list[dict[str, Any]], edit: CellEdit) -> int:
-    """Return the index of the cell; -1 to insert at the top. Raises ValueError."""
-    if edit.cell is None:
-        if edit.mode == "insert":
-            return -1
-        raise ValueError("no cell is named")
-    ids = [cell.get("id") for cell in cells]
-    number = ids.index(edit.cell) if edit.cell in ids else int(edit.cell.removeprefix("cell-"))
-    if not 0 <= number < len(cells):
-        raise ValueError("there is no such cell")
-    return number
+EditedLine: TypeAlias = tuple[str, int | None]
 
 
-def edit_cell(cells: list[dict[str, Any]], index: int, edit: CellEdit) -> None:
-    match edit.mode:
-        case "delete":
-            del cells[index]
-        case "insert":
-            kind = edit.kind or "code"
-            new_cell: dict[str, Any] = {"cell_type": kind, "id": NEW_CELL_ID, "source": edit.source, "metadata": {}}
-            code_fields: dict[str, Any] = {"execution_count": None, "outputs": []} if kind == "code" else {}
-            cells.insert(index + 1, {**new_cell, **code_fields})
-        case "replace":
-            cell = cells[index]
-            cell["source"] = edit.source
-            cell["cell_type"] = edit.kind or cell["cell_type"]
-            if cell["cell_type"] == "code":
-                cell["outputs"], cell["execution_count"] = [], None
+class EditedText(Struct, frozen=True):
+    """A file after an edit: each line with its newline, and the index of its old line; None for a written line."""
+
+    before: str
+    lines: tuple[EditedLine, ...]
+
+    @property
+    def content(self) -> str:
+        return "".join(line for line, _ in self.lines)
+
+    @property
+    def positions(self) -> tuple[LineRange, ...]:
+        written = (n for n, (_, origin) in enumerate(self.lines, 1) if origin is None)
+        return tuple(LineRange(*span) for span in make_spans(written))
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """Return how many lines were added and removed."""
+        added = sum(origin is None for _, origin in self.lines)
+        return added, len(split_with_ends(self.before)) - len(self.lines) + added
+
+    @property
+    def hunks(self) -> tuple[PatchHunk, ...]:
+        """Return the change without context, each hunk with the line where it fits."""
+        old, new = split_with_ends(self.before), [line for line, _ in self.lines]
+        kept = {to: at for to, (line, at) in enumerate(self.lines) if at is not None and line == old[at]}
+
+        def sign_lines(sign: str, lines: Iterable[str]) -> Iterator[str]:
+            for line in lines:
+                yield sign + line.removesuffix("\n")
+                if not line.endswith("\n"):
+                    yield NO_NEWLINE
+
+        def sign_part(part: Hunk) -> Iterator[str]:
+            yield from sign_lines("-", (old[n - 1] for n in part.old_range))
+            yield from sign_lines("+", (new[n - 1] for n in part.new_range))
+
+        parts = make_hunks(len(old), len(new), kept)
+        return tuple(PatchHunk(tuple(sign_part(part)), line=part.old, new_line=part.new) for part in parts)
 
 
-INDENT = re.compile(rb"\n([ \t]+)\S")
+def apply_patch(patch: Patch, read_content: ContentReader) -> dict[str, bytes | None]:
+    """Return the content of each named file after the patch; None for a removed file. Raises PatchMismatch."""
+    after: dict[str, bytes | None] = {}
+    for operation in patch.operations:
+        path = operation.path
+        before = after[path] if path in after else read_content(path)
+        content: bytes | None = None
+        if operation.kind == "add":
+            content = encode_text("".join(line for hunk in operation.hunks for line in hunk.new))
+        elif operation.kind == "update":
+            if before is None:
+                raise PatchMismatch(f"{path[:80]!r} is to be updated, but does not exist")
+            content = encode_content(apply_hunks(before, operation.hunks).content)
+        if operation.moved_to is not None:
+            after[path] = None
+            path = operation.moved_to
+        after[path] = content
+    return {f"./{path}" if path.startswith("~") else path: content for path, content in after.items()}
 
 
-def lay_out_notebook(predicted: bytes, actual: bytes) -> bytes:
-    """Return a predicted notebook in the form of the actual one; unchanged if one of them is no notebook.
+def apply_hunks(content: bytes, hunks: Sequence[PatchHunk]) -> EditedText:
+    """Return the file after the hunks, which follow file order. Raises PatchMismatch.
 
-    Tools choose the indentation, the escapes, the order of keys, the ids of new cells, and whether a source is one text
-    or a list of lines.
+    A hunk with a line number fits there and nowhere else. Another is found as Codex finds it, which ends each line.
     """
-    indent = INDENT.search(actual)
-    with suppress(*NOTEBOOK_ERRORS):
-        ours, theirs = json.loads(predicted), json.loads(actual)
-        ours["cells"] = lay_out_cells(ours["cells"], theirs["cells"])
-        text = json.dumps(
-            order_keys(ours, theirs), indent=indent[1].decode() if indent else None, ensure_ascii=actual.isascii()
-        )
-        return encode_text(text) + actual[len(actual.rstrip()) :]
-    return predicted
+    text = decode_content(content)
+    if text and not text.endswith("\n") and any(hunk.line is None for hunk in hunks):
+        text += "\n"
+    lines = split_with_ends(text)
+    result: list[EditedLine] = []
+    done = 0
+    for number, hunk in enumerate(hunks, 1):
+        signed, old = hunk.signed, hunk.old
+        start = place_hunk(lines, hunk, old, done)
+        drops_last = start is None and hunk.line is None and old[-1:] == ["\n"]
+        if drops_last:  # Codex drops a missing last empty line from both sides
+            old = old[:-1]
+            start = place_hunk(lines, hunk, old, done)
+        if start is None:
+            raise PatchMismatch(f"the line {''.join(old[:1])[:80]!r} is not there", number)
+        result += ((lines[n], n) for n in range(done, start))
+        made = list(trace_signed_lines(signed, start))
+        result += made[:-1] if drops_last and made and made[-1][0] == "\n" else made
+        done = start + len(old)
+    return EditedText(text, (*result, *((lines[n], n) for n in range(done, len(lines)))))
 
 
-def lay_out_cells(ours: list[dict[str, Any]], theirs: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return cells in the form of the actual cell with the same id, else with the same text, else at the same place."""
-    by_id = {cell.get("id"): cell for cell in theirs}
-    by_text = {source_text(cell): cell for cell in theirs}
-    cells: list[dict[str, Any]] = []
-    for place, cell in enumerate(ours):
-        text, name = source_text(cell), cell.get("id")
-        same = by_id.get(name) if name else by_text.get(text)
-        if name == NEW_CELL_ID:
-            same = by_text.get(text)
-            name = same.get("id") if same else name
-        form = same or theirs[min(place, len(theirs) - 1)]
-        source = text if isinstance(form["source"], str) else text.splitlines(keepends=True)
-        changed = {"source": source, "id": name} if "id" in cell else {"source": source}
-        cells.append(order_keys({**cell, **changed}, form))
-    return cells
-
-
-def order_keys(ours: Mapping[str, Any], theirs: Iterable[str]) -> dict[str, Any]:
-    return {key: ours[key] for key in (*theirs, *ours) if key in ours}
-
-
-def source_text(cell: Mapping[str, Any]) -> str:
-    source = cell["source"]
-    return source if isinstance(source, str) else "".join(source)
-
-
-LineOrigins: TypeAlias = Mapping[int, int]
-"""Old line index by new line index; both from 0."""
-MAX_SLIDE = 50
-"""Positions of an insertion that are compared."""
-
-
-def find_kept_lines(edit: Edit, path: str, before: bytes, *, guess: bool = True) -> LineOrigins | None:
-    """Return the lines of `path` that an edit keeps, or None if its arguments do not tell.
-
-    A diff of both contents may confuse a copy with its original; the edit itself does not. With `guess`, common first
-    and last lines of a replaced text count as kept. Without `guess` only if their number of occurrences is equal on
-    both sides.
-    """
-    match edit:
-        case Patching(patch):
-            try:
-                origins = trace_patch_origins(patch, path, before)
-            except PatchMismatch:
-                return None
-            return None if origins is None else {to: at for to, at in enumerate(origins) if at is not None}
-        case Replacements(steps):
-            content = before
-            kept: dict[int, int] = {n: n for n in range(len(split_lines(before)))}
-            for step in steps:
-                old, new = encode_text(step.old), encode_text(step.new)
-                if not old or content.count(old) != 1:
-                    return None
-                after = content.replace(old, new)
-                step_origins = trace_replacement(content, after, content.index(old), (len(old), len(new)), guess=guess)
-                kept = {to: kept[origin] for to, origin in step_origins.items() if origin in kept}
-                content = after
-            return kept
-        case _:
+def place_hunk(lines: Sequence[str], hunk: PatchHunk, old: Sequence[str], at: int) -> int | None:
+    """Return the index from `at` on at which a hunk with these old lines fits; None if it does not fit."""
+    if hunk.line is not None:
+        start = hunk.line - bool(old)
+        return start if at <= start <= len(lines) and lines[start : start + len(old)] == old else None
+    if hunk.context:
+        above = find_loosely(lines, [f"{hunk.context}\n"], at)
+        if above is None:
             return None
+        at = above + 1
+    return find_loosely(lines, old, at, at_end=hunk.end_of_file) if hunk.old else len(lines)
 
 
-def trace_replacement(content: bytes, after: bytes, at: int, sizes: tuple[int, int], *, guess: bool) -> dict[int, int]:
-    """Return the lines kept around a replaced text at byte `at`; `sizes` are its old and new length in bytes.
-
-    Common first and last lines of both texts are included if certain, or with `guess`.
-    """
-    (old_size, new_size), a, b = sizes, split_lines(content), split_lines(after)
-    head = content.count(b"\n", 0, at)
-    tail_content = content[at + old_size :]
-    if not (is_line_start(content, at + old_size) and is_line_start(after, at + new_size)):
-        tail_content = tail_content.partition(b"\n")[2]
-    tail = len(split_lines(tail_content)) if tail_content else 0
-    old_middle, new_middle = a[head : len(a) - tail], b[head : len(b) - tail]
-    start, end = count_common_ends(old_middle, new_middle)
-    kept = {n: n for n in range(head + start)} | {len(b) - n: len(a) - n for n in range(1, tail + end + 1)}
-    if guess or start == end == 0:
-        return kept
-    old_counts, new_counts = Counter(old_middle), Counter(new_middle)
-    outside = {*range(head), *range(len(b) - tail, len(b))}
-    return {to: origin for to, origin in kept.items() if to in outside or old_counts[b[to]] == new_counts[b[to]]}
+def trace_signed_lines(signed: Iterable[str], at: int) -> Iterator[EditedLine]:
+    """Yield the lines that a hunk leaves; `at` is the index of its first old line."""
+    for line in signed:
+        if line[0] != "-":
+            yield line[1:], at if line[0] == " " else None
+        at += line[0] != "+"
 
 
-def combine_origins(certain: LineOrigins, hunks: Iterable[Hunk], count: int) -> LineOrigins:
-    """Add to certain line origins those from hunks that do not cross them; `count` is the new line count."""
-    numbers = sorted(certain)
-    combined = dict(certain)
-    for to, origin in trace_hunks(hunks, count):
-        at = bisect_left(numbers, to)
-        following, preceding = numbers[at : at + 1], numbers[max(0, at - 1) : at]
-        if all(to < n and origin < certain[n] for n in following) and all(origin > certain[n] for n in preceding):
-            combined[to] = origin
-    return combined
-
-
-def trace_hunks(hunks: Iterable[Hunk], count: int) -> Iterator[tuple[int, int]]:
-    """Yield (new, old) indices of lines outside the hunks, from 0."""
-    at = shift = 0
-    for hunk in hunks:
-        yield from ((to, to - shift) for to in range(at, hunk.new_range.start - 1))
-        at, shift = hunk.new_range.stop - 1, shift + hunk.new_lines - hunk.old_lines
-    yield from ((to, to - shift) for to in range(at, count))
-
-
-def is_line_start(content: bytes, at: int) -> bool:
-    return at == 0 or content[at - 1 : at] == b"\n"
-
-
-def count_common_ends(old: Sequence[bytes], new: Sequence[bytes]) -> tuple[int, int]:
-    """Return how many leading lines, and how many more trailing lines, both sides share.
-
-    If the shared ends overlap, choose the split that leaves the inserted lines least indented: an edit that inserts a
-    function repeats the next function's head to find its place.
-    """
-    start, end = count_common_prefix(old, new), count_common_prefix(old[::-1], new[::-1])
-    shorter = min(len(old), len(new))
-    if start + end <= shorter:
-        return start, end
-
-    def measure_indent(at: int) -> int:
-        inserted = new[at : at + len(new) - shorter]
-        return next((len(line) - len(line.lstrip()) for line in inserted if line.strip()), 0)
-
-    choices = range(max(shorter - end, start - MAX_SLIDE), start + 1)
-    best = min(choices, key=lambda at: (measure_indent(at), -at))
-    return best, shorter - best
+def replace_places(content: str, places: Sequence[TextPlace]) -> EditedText:
+    """Return the file after the exchange at places that do not overlap."""
+    lines = split_with_ends(content)
+    starts = [0, *accumulate(map(len, lines))]
+    result: list[EditedLine] = []
+    todo = sorted(places, key=lambda place: (place.start, place.end))[::-1]
+    done = 0
+    while todo:
+        # The lines touched by a place, and by further places in the same lines.
+        first = bisect_right(starts, todo[-1].start) - 1
+        first -= first == len(lines) and content[-1:] not in ("", "\n")
+        at, stop, text = starts[first], first, ""
+        while todo and (stop == first or todo[-1].start < starts[stop]):
+            place = todo.pop()
+            text += content[at : place.start] + place.text
+            at = place.end
+            stop = bisect_left(starts, at)
+            if starts[stop] == at and text and not text.endswith("\n"):
+                stop = min(stop + 1, len(lines))
+            if stop == first and not text:
+                break
+        text += content[at : starts[stop]]
+        result += ((lines[n], n) for n in range(done, first))
+        added = split_with_ends(text)
+        kept = find_kept_pairs(*([line.removesuffix("\n") for line in side] for side in (lines[first:stop], added)))
+        result += ((line, first + kept[n] if n in kept else None) for n, line in enumerate(added))
+        done = stop
+    return EditedText(content, (*result, *((lines[n], n) for n in range(done, len(lines)))))

@@ -5,10 +5,10 @@ order: a line continues the old line of its first word, and a line without words
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from difflib import SequenceMatcher
 
-from remit.core.diff.contents import Hunk, strip_layout
+from remit.core.diff.contents import Hunk, strip_layout, trace_hunks
 
 WORD = re.compile(rb"(?:[^\W_]|[\x80-\xff])+|[<>=!&%^~?+]")
 """A word, or an operator that no formatter adds."""
@@ -31,7 +31,7 @@ def find_layout_origins(old: Sequence[bytes], new: Sequence[bytes], hunks: Seque
     removed: dict[bytes, list[int]] = {}
     for n in (n - 1 for hunk in hunks for n in hunk.old_range):
         removed.setdefault(strip_layout(old[n]), []).append(n)
-    kept = dict(find_kept_lines(hunks, len(new)))
+    kept = dict(trace_hunks(hunks, len(new)))
     origins: dict[int, int] = {}
     last = 0 if old else None
     for index in range(inserted[-1] + 1):
@@ -45,16 +45,6 @@ def find_layout_origins(old: Sequence[bytes], new: Sequence[bytes], hunks: Seque
         if last is not None:
             origins[index] = last
     return origins
-
-
-def find_kept_lines(hunks: Sequence[Hunk], new_lines: int) -> Iterator[tuple[int, int]]:
-    """Yield each line of the new text not inserted by a hunk, with its old line."""
-    index = shift = 0
-    for hunk in hunks:
-        start = hunk.new_range.start - 1
-        yield from ((n, n + shift) for n in range(index, start))
-        index, shift = start + hunk.new_lines, shift + hunk.old_lines - hunk.new_lines
-    yield from ((n, n + shift) for n in range(index, new_lines))
 
 
 def find_word_sources(

@@ -45,6 +45,7 @@ from remit.core.diff.contents import (
     diff_at_lines,
     diff_by_origins,
     diff_small,
+    encode_text,
     hash_git_blob,
     is_distinctive_line,
     make_spans,
@@ -53,17 +54,9 @@ from remit.core.diff.contents import (
     strip_layout,
     subtract_spans,
 )
-from remit.core.diff.edits import (
-    CellEdit,
-    UnclearEdit,
-    WholeFile,
-    apply_edit,
-    combine_origins,
-    encode_text,
-    find_kept_lines,
-    lay_out_notebook,
-    predict_contents,
-)
+from remit.core.diff.edits import WholeFile, apply_edit, predict_contents
+from remit.core.diff.notebooks import CellEdit, UnclearEdit, lay_out_notebook
+from remit.core.diff.trace import combine_origins, find_kept_lines
 from remit.gate.effects.call_text import MAX_TEXT_BYTES, CommandText, split_diffs
 from remit.gate.machine import Environment
 from remit.gate.state.workspace_state import PendingCall
@@ -490,6 +483,8 @@ def find_stated_difference(call: ToolCall, raw: str, change: Change, known: Diff
     """
     before, after = (side.content if side else None for side in (change.before, change.after))
     if call.edit is None or call.proposal is not None or before is None or after is None:
+        return None
+    if isinstance(call.edit, WholeFile | CellEdit):
         return None
     sure = find_kept_lines(call.edit, raw, before, guess=False)
     try:

@@ -20,8 +20,7 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
-from remit.core.diff.contents import Span, make_spans
-from remit.core.diff.edits import trace_hunks
+from remit.core.diff.contents import Span, make_spans, trace_hunks
 from remit.core.formats.authorship_notes import (
     DERIVED_ATTRIBUTE,
     LEDGER_ATTRIBUTE,

@@ -26,8 +26,9 @@ from remit.core.diff.contents import (
     merge_spans,
     split_lines,
     subtract_spans,
+    trace_hunks,
 )
-from remit.core.diff.layout import find_kept_lines, find_layout_origins
+from remit.core.diff.layout import find_layout_origins
 from remit.core.record import KEY, list_part_ids
 from remit.core.untrusted_input import quote_path
 from remit.ledger.file_changes import RecordedChange
@@ -379,7 +380,7 @@ class FileHistories:
             hunks = step.hunks if step.hunks is not None else self.hunks_by_pair.get((step.before, step.after))
             if old is None or new is None or hunks is None:
                 return {}
-            found = dict(find_kept_lines(hunks, len(new)))
+            found = dict(trace_hunks(hunks, len(new)))
             if step.is_layout:
                 unproved = set(expand_spans(step.unproved))
                 laid_out = find_layout_origins(old, new, hunks)

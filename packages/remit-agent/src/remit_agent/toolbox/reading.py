@@ -8,19 +8,12 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from remit.core.diff.contents import sha256
+from remit.core.diff.contents import decode_content, sha256, split_with_ends
+from remit.core.diff.place import BLANKS, BYTE_ORDER_MARK, indentation_of, line_body
 from remit.core.scope.path_patterns import InvalidPath
 from remit.gate.perform import ToolOutput, WorkspaceAccess
 from remit.workspace.place.resolve_paths import resolve_real_paths
 from remit.workspace.safe_files import read_regular_file
-from remit_agent.toolbox.matching import (
-    BLANKS,
-    BYTE_ORDER_MARK,
-    decode_content,
-    indentation_of,
-    line_body,
-    split_with_ends,
-)
 from remit_agent.toolbox.tool import HostTool, PreparedCall, ToolContext, ToolFailure
 
 MAX_FILE_BYTES = 32 * 1024 * 1024

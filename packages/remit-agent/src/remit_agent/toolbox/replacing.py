@@ -1,4 +1,4 @@
-"""The tools that replace text in a file. The search is the same (`matching.py`), the arguments differ."""
+"""The tools that replace text in a file. The search is the same (`core/diff/place.py`), the arguments differ."""
 
 import re
 from collections.abc import Sequence
@@ -7,16 +7,11 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from remit.core.diff.edits import WholeFile, encode_text
-from remit_agent.toolbox.matching import (
-    BLANKS,
-    TextPlace,
-    announce_edit,
-    describe_nearest,
-    encode_content,
-    find_places,
-    replace_places,
-)
+from remit.core.diff.contents import encode_content, encode_text
+from remit.core.diff.edits import Patching, WholeFile, replace_places
+from remit.core.diff.formats import FileOperation, Patch
+from remit.core.diff.place import BLANKS, TextPlace, find_places
+from remit_agent.toolbox.nearest import describe_nearest
 from remit_agent.toolbox.reading import FilePath, read_text
 from remit_agent.toolbox.tool import HostTool, PreparedCall, ToolContext, ToolFailure
 from remit_agent.toolbox.writing import FileProposal, Proposal, prepare_changes, read_existing
@@ -72,8 +67,10 @@ class ApplyDiff(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class TextExchange(Struct, frozen=True):
-    """A text to find, its replacement, and the number of replacements (None: at every place). `line` tells equal places
-    apart; with `whole_lines` the text is whole lines.
+    """A text to find, its replacement, and the number of replacements (None: at every place).
+
+    With `whole_lines` the text is whole lines. `line`, a line `above` and the end of the file tell equal places apart;
+    `way_out` says what else does.
     """
 
     old: str
@@ -81,6 +78,9 @@ class TextExchange(Struct, frozen=True):
     count: int | None = 1
     line: int | None = None
     whole_lines: bool = False
+    above: str | None = None
+    at_end: bool = False
+    way_out: str = "take in more of the lines around the one you mean"
 
 
 def prepare_exchanges(context: ToolContext, path: str, exchanges: Sequence[TextExchange]) -> PreparedCall:
@@ -88,44 +88,66 @@ def prepare_exchanges(context: ToolContext, path: str, exchanges: Sequence[TextE
         content = read_text(context, path)
         places: list[TextPlace] = []
         for n, exchange in enumerate(exchanges, 1):
-            block = f"block {n} of {len(exchanges)}: " if len(exchanges) > 1 else ""
-            places += choose_places(content, exchange, f"{path}: {block}")
-        require_apart(places, path)
-        edited = replace_places(content, places)
-        change = FileProposal(path, encode_content(content), encode_content(edited.content), edited)
-        return Proposal((change,), announce_edit(path, edited))
+            where = f"{path}: block {n} of {len(exchanges)}: " if len(exchanges) > 1 else f"{path}: "
+            if not exchange.old.strip():
+                raise ToolFailure("EDIT_NOT_FOUND", f"{where}the text to replace is empty; name lines of the file")
+            if exchange.old == exchange.new:
+                raise ToolFailure("EDIT_WITHOUT_CHANGE", f"{where}old and new text are the same")
+            places += choose_places(content, exchange, where)
+        change, operation = exchange_places(path, content, places)
+        return Proposal((change,), Patching(Patch((operation,))))
 
     return prepare_changes(context, [path], compute, checks_itself=True)
 
 
-def choose_places(content: str, exchange: TextExchange, where: str) -> list[TextPlace]:
-    """Return the places that an exchange means. Raises ToolFailure."""
-    old, new = exchange.old, exchange.new
-    if not old.strip():
-        raise ToolFailure("EDIT_NOT_FOUND", f"{where}the text to replace is empty; name lines of the file")
-    if old == new:
-        raise ToolFailure("EDIT_WITHOUT_CHANGE", f"{where}old and new text are the same")
-    places = find_places(content, old, new, whole_lines=exchange.whole_lines)
+def choose_places(content: str, exchange: TextExchange, where: str, earlier: int = 0) -> list[TextPlace]:
+    """Return the places that an exchange means, of several those from the index `earlier` on. Raises ToolFailure."""
+    places = find_places(content, exchange.old, exchange.new, whole_lines=exchange.whole_lines)
     if not places:
-        message = f"{where}the text to replace is not in the file.{describe_nearest(content, old)}"
+        message = f"{where}the text to replace is not in the file.{describe_nearest(content, exchange.old)}"
         raise ToolFailure("EDIT_NOT_FOUND", message, "revise_arguments")
     if exchange.count is None:
         apart: list[TextPlace] = []
         for place in places:
             apart += [place] if not apart or place.start >= apart[-1].end else []
         places = apart
+    elif len(places) > 1:
+        places = [place for place in places if place.start >= earlier] or places
+        places = narrow_places(content, exchange, places)
     lines = [content.count("\n", 0, place.start) + 1 for place in places]
-    if exchange.line in lines and len(places) > 1:
-        places = [places[lines.index(exchange.line)]]
     if exchange.count not in (None, len(places)):
         named = ", ".join(map(str, lines[:MAX_NAMED_PLACES]))
         message = f"{where}the text to replace stands {len(places)} times in the file (lines {named}), not "
-        message += f"{exchange.count}; take in more of the lines around the one you mean"
-        raise ToolFailure("EDIT_AMBIGUOUS", message)
-    if any(loses_indentation(content, place, new) for place in places):
+        raise ToolFailure("EDIT_AMBIGUOUS", f"{message}{exchange.count}; {exchange.way_out}")
+    if any(loses_indentation(content, place, exchange.new) for place in places):
         message = f"{where}the old text begins after the indentation of line {lines[0]}, and the new lines have none; "
         raise ToolFailure("EDIT_AMBIGUOUS", f"{message}give whole lines with their indentation in both texts")
     return places
+
+
+def narrow_places(content: str, exchange: TextExchange, places: list[TextPlace]) -> list[TextPlace]:
+    """Return the places below the line above, at the end of the file, or at the line; all if none is."""
+    if exchange.above is not None:
+        above = [place.end for place in find_places(content, f"{exchange.above}\n", "", whole_lines=True)]
+        below = {min((place.start for place in places if place.start >= end), default=-1) for end in above}
+        places = [place for place in places if place.start in below] or places
+    if exchange.at_end and len(places) > 1:
+        places = [place for place in places if not content[place.end :].strip()] or places
+    at_line = [place for place in places if content.count("\n", 0, place.start) + 1 == exchange.line]
+    return at_line[:1] or places
+
+
+def exchange_places(path: str, content: str, places: Sequence[TextPlace]) -> tuple[FileProposal, FileOperation]:
+    """Return the change of a file at places, and the operation that says exactly this change and the lines that stay.
+
+    Raises ToolFailure if two places overlap.
+    """
+    ordered = sorted(places, key=lambda place: place.start)
+    if any(after.start < before.end for before, after in pairwise(ordered)):
+        raise ToolFailure("EDIT_AMBIGUOUS", f"{path}: two blocks change the same lines; make one of them")
+    edited = replace_places(content, places)
+    change = FileProposal(path, encode_content(content), encode_content(edited.content), edited)
+    return change, FileOperation("update", path, hunks=edited.hunks)
 
 
 def loses_indentation(content: str, place: TextPlace, new: str) -> bool:
@@ -140,12 +162,6 @@ def loses_indentation(content: str, place: TextPlace, new: str) -> bool:
         and "\n" not in content[place.start : place.end].rstrip("\n")
         and any(not line.startswith(indent) for line in later)
     )
-
-
-def require_apart(places: Sequence[TextPlace], path: str) -> None:
-    ordered = sorted(places, key=lambda place: place.start)
-    if any(after.start < before.end for before, after in pairwise(ordered)):
-        raise ToolFailure("EDIT_AMBIGUOUS", f"{path}: two blocks change the same lines; make one of them")
 
 
 def parse_blocks(diff: str) -> list[TextExchange]:

@@ -6,24 +6,16 @@ if the files are unchanged, all or none.
 
 import os
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from difflib import unified_diff
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from remit.core.diff.contents import sha256
-from remit.core.diff.edits import Edit, WholeFile, encode_text
+from remit.core.diff.contents import decode_content, encode_text, sha256
+from remit.core.diff.edits import Edit, EditedText, WholeFile, replace_places
+from remit.core.diff.place import BYTE_ORDER_MARK, TextPlace, find_line_end
 from remit.core.redaction import is_secret_file, redact
-from remit.gate.perform import ToolOutput, WorkspaceAccess
-from remit_agent.toolbox.matching import (
-    BYTE_ORDER_MARK,
-    EditedText,
-    TextPlace,
-    decode_content,
-    find_line_end,
-    replace_places,
-)
+from remit.gate.perform import ToolOutput, WorkspaceAccess, WrittenFile
 from remit_agent.toolbox.reading import FilePath, is_below_root, locate_path, read_content
 from remit_agent.toolbox.tool import HostTool, PreparedCall, ToolContext, ToolFailure
 
@@ -115,7 +107,7 @@ def prepare_changes(
         if changed:
             message = f"{', '.join(changed)} changed while the call was decided; read it again. Nothing was written."
             raise ToolFailure("EDIT_NOT_FOUND", message, "read_file")
-        write_changes(access, changes)
+        access.write_files(WrittenFile(change.path, change.after, change.permissions) for change in changes)
         compared = [(change, compare_change(change)) for change in changes]
         positions = {change.path: edited.positions for change, edited in compared if change.after is not None}
         files = [{"path": c.path, "sha256": c.after and sha256(c.after)} for c in changes]
@@ -133,27 +125,6 @@ def prepare_changes(
         checks_itself=checks_itself and call.citation.expected_content_hash is None,
     )
     return PreparedCall(call, act)
-
-
-def write_changes(access: WorkspaceAccess, changes: Sequence[FileProposal]) -> None:
-    """Write all changes or none: after a failure, the written files are restored. Raises OSError."""
-    made: list[FileProposal] = []
-    try:
-        for change in changes:
-            write_change(access, change.path, change.after, change.permissions)
-            made.append(change)
-    except OSError:
-        for change in made:
-            with suppress(OSError):
-                write_change(access, change.path, change.before, None)
-        raise
-
-
-def write_change(access: WorkspaceAccess, path: str, content: bytes | None, permissions: int | None) -> None:
-    if content is None:
-        access.remove_file(path)
-    else:
-        access.write_file(path, content, permissions=permissions)
 
 
 def compare_change(change: FileProposal) -> EditedText:

@@ -3,16 +3,10 @@
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from remit.core.diff.edits import apply_edit
-from remit_agent.toolbox.matching import (
-    TextPlace,
-    announce_edit,
-    decode_content,
-    encode_content,
-    find_places,
-    replace_places,
-    split_with_ends,
-)
+from remit.core.diff.contents import decode_content, encode_content, split_with_ends
+from remit.core.diff.edits import Patching, apply_edit, replace_places
+from remit.core.diff.formats import FileOperation, Patch
+from remit.core.diff.place import TextPlace, find_places
 
 TEXT = st.text("ab \t\n", max_size=40)
 NAME = st.text("ab", min_size=1, max_size=4)
@@ -44,8 +38,7 @@ def test_what_stands_outside_the_places_stays_and_the_gate_hears_exactly_the_res
     origins = [origin for _, origin in edited.lines if origin is not None]
     assert origins == sorted(set(origins))
     assert all(old[origin].rstrip("\n") == line.rstrip("\n") for line, origin in edited.lines if origin is not None)
-    edit = announce_edit("a", edited)
-    assert edit is not None
+    edit = Patching(Patch((FileOperation("update", "a", hunks=edited.hunks),)))
     assert apply_edit(edit, "a", {"a": content.encode()}.get) == {"a": expected.encode()}
 
 
