@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from remit.console.routes import WRITES
 from remit.core.acts import Act
-from remit.servers.web.routes import WRITES
 
 SOURCE = Path(__file__).parents[2] / "src" / "remit"
 ASKING = {"require_person", "require_terminal"}
