@@ -23,6 +23,7 @@ DOCUMENTS = ("test_tutorial",)
 STORIES = {
     "adapters": AGENTS,
     "cli": DOCUMENTS,
+    "console": ("test_console_*",),
     "docs": DOCUMENTS,
     "gate": (
         *("test_agent_dialog_live", "test_claude_code", "test_contained_live", "test_detours_live", "test_django"),
@@ -35,7 +36,7 @@ STORIES = {
     "policy": ("test_four_agents", "test_own_rules_live", *DOCUMENTS),
     "provenance": ("test_usual_day_live", "test_why_live", *DOCUMENTS),
     "remit_hook": AGENTS,
-    "servers": ("test_agent_dialog_live", "test_claude_code", "test_console_*", "test_failing_live", "test_hooks_live"),
+    "servers": ("test_agent_dialog_live", "test_claude_code", "test_failing_live", "test_hooks_live"),
     "wiring": (*AGENTS, *DOCUMENTS),
     "workspace": ("test_everyday",),
 }

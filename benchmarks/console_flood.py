@@ -23,8 +23,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from console_hook import TURNS, Visitor, make_world, pair, percentile, repeating
 from hook import call, client, daemon, payload
 
-from remit.servers.console_status import read_console_status
-from servers.web.console_world import Browser
+from console.console_world import Browser
+from remit.console.status import read_console_status
 
 SILENT, HALF_SENT, PAGES = 2000, 300, 20
 REQUEST = b"GET / HTTP/1.1\r\nHost: nobody\r\n\r\n"

@@ -24,13 +24,13 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from hook import MAIN, call, client, daemon, payload
 
+from console.console_world import Browser
+from console.large_session import append_events
 from gate.driving import Agent, governed
+from remit.console.server import ConsoleServer
 from remit.servers.daemon import CONSOLE_AGENT
 from remit.servers.daemon_client import ask_started_daemon
-from remit.servers.web.server import ConsoleServer
 from remit.workspace.place.workspace import register_repository, workspace_at
-from servers.web.console_world import Browser
-from servers.web.large_session import append_events
 
 LINES = 5000
 RECORDS = 3000

@@ -22,11 +22,11 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, BrowserContext, CDPSession, Page, sync_playwright
 
+from console.large_session import SESSION, append_events, make_body
 from gate.driving import governed, machine
+from remit.console.server import ConsoleServer
 from remit.gate.gate import Gate
-from remit.servers.web.server import ConsoleServer
 from remit.workspace.place.workspace import locate_workspace, register_repository, workspace_at
-from servers.web.large_session import SESSION, append_events, make_body
 
 SESSIONS, RATE = 50, 20
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]

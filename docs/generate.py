@@ -18,6 +18,7 @@ from msgspec import UNSET, Struct
 
 from remit.cli import output
 from remit.cli.root import remit
+from remit.console.remote.settings import RemoteSettings
 from remit.core import config, record
 from remit.core.adoption import AdoptSettings
 from remit.core.agents import ROWS
@@ -29,7 +30,6 @@ from remit.core.machine_paths import CONFIG_PATH
 from remit.policy.decide import CHECKS
 from remit.policy.violations import EXAMPLES, HINTS, NOT_RECOVERABLE, REASONS, SHELL_FORMS
 from remit.provenance.verify.rules import INTEGRITY_RULES, RULES
-from remit.servers.web.remote.settings import RemoteSettings
 from remit.tools.catalogue import TOOLS
 
 DOCS = Path(__file__).parent

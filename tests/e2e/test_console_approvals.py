@@ -15,16 +15,16 @@ from playwright.sync_api import Browser as Chromium
 from playwright.sync_api import Page, sync_playwright
 
 from conftest import run_git
+from console.console_world import Browser, serving
+from console.test_console import body_for
 from e2e.npm import installed
 from e2e.test_console_pages import LOOKS, Visitor, open_context, press_key, stop_clock, wait_while_dead
 from gate.driving import Agent, governed, records
+from remit.console.server import ConsoleServer
 from remit.gate.gate import Gate
 from remit.gate.people.answer import record_reply
 from remit.gate.people.questions import ApprovalReply
-from remit.servers.web.server import ConsoleServer
 from remit.workspace.place.workspace import register_repository, workspace_at
-from servers.web.console_world import Browser, serving
-from servers.web.test_console import body_for
 from waiting import WAIT_S, wait_until
 
 pytestmark = [

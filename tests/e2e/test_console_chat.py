@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser as Chromium
 
+from console.console_world import serving
+from console.test_chat import SCRIPT
 from e2e.npm import installed
 from e2e.test_console_pages import LOOKS, Visitor, press_key
 from gate.driving import governed
-from remit.servers.web.server import ConsoleServer
+from remit.console.server import ConsoleServer
 from remit.workspace.place.workspace import register_repository, workspace_at
-from servers.web.console_world import serving
-from servers.web.test_chat import SCRIPT
 
 pytestmark = pytest.mark.live
 

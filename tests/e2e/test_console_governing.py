@@ -8,16 +8,16 @@ from playwright.sync_api import Browser as Chromium
 
 from cli.running import remit
 from conftest import run_git
+from console.console_world import serving
+from console.test_console_agents import HOSTILE, INTENTS, age_calls, hold
 from e2e import test_console_pages as pages
 from e2e.npm import installed
 from e2e.test_console_pages import LOOKS, Visitor, press_key
 from gate.driving import Agent, governed
+from remit.console.server import ConsoleServer
 from remit.core.decision import Grant
 from remit.gate.gate import Gate
-from remit.servers.web.server import ConsoleServer
 from remit.workspace.place.workspace import register_repository, workspace_at
-from servers.web.console_world import serving
-from servers.web.test_console_agents import HOSTILE, INTENTS, age_calls, hold
 
 pytestmark = pages.pytestmark
 

@@ -11,16 +11,16 @@ import pytest
 from playwright.sync_api import Browser as Chromium
 from playwright.sync_api import Page, Route
 
+from console.console_world import serving
+from console.test_chat import SCRIPT
 from e2e import test_console_pages as pages
 from e2e.test_console_approvals import shown_card
 from e2e.test_console_pages import Visitor, press_key
 from gate.driving import Agent, governed
+from remit.console.server import ConsoleServer
 from remit.ledger.log_files import list_readable_places
 from remit.ledger.reader import measure_log_bytes
-from remit.servers.web.server import ConsoleServer
 from remit.workspace.place.workspace import register_repository, workspace_at
-from servers.web.console_world import serving
-from servers.web.test_chat import SCRIPT
 from waiting import wait_until
 
 pytestmark = pages.pytestmark

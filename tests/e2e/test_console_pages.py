@@ -12,13 +12,13 @@ from playwright.sync_api import Browser as Chromium
 from playwright.sync_api import BrowserContext, Page
 
 from conftest import run_git
+from console.console_world import serving, wait_until_answerable
+from console.test_console import HOSTILE, Asked, addresses
 from e2e.npm import installed
 from gate.driving import Agent, governed
-from remit.servers.web.routes import PAGES
-from remit.servers.web.server import ConsoleServer
+from remit.console.routes import PAGES
+from remit.console.server import ConsoleServer
 from remit.workspace.place.workspace import register_repository, workspace_at
-from servers.web.console_world import serving, wait_until_answerable
-from servers.web.test_console import HOSTILE, Asked, addresses
 from waiting import WAIT_S
 
 pytestmark = [

@@ -9,14 +9,14 @@ import pytest
 from playwright.sync_api import Browser as Chromium
 from playwright.sync_api import Page
 
+from console.console_world import wait_until_answerable
+from console.remote_world import ProviderProcess, serving_remote, settings_of, write_settings
+from console.test_console import Asked
 from e2e.test_console_approvals import shown_card
 from e2e.test_console_pages import PATIENT_PAGE, open_context, press_key
 from gate.driving import Agent, governed, records
-from remit.servers.web.server import ConsoleServer
+from remit.console.server import ConsoleServer
 from remit.workspace.place.workspace import register_repository, workspace_at
-from servers.web.console_world import wait_until_answerable
-from servers.web.remote_world import ProviderProcess, serving_remote, settings_of, write_settings
-from servers.web.test_console import Asked
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="the agent's process is found there"),

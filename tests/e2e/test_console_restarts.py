@@ -12,7 +12,7 @@ from playwright.sync_api import Browser as Chromium
 from forked_commands import start_ready
 from gate.driving import Agent, governed
 from processes import kill_daemons
-from remit.servers.console_status import read_console_status
+from remit.console.status import read_console_status
 from remit.servers.daemon import CONSOLE_AGENT
 from remit.servers.daemon_client import ask_started_daemon
 from remit.workspace.place.workspace import register_repository, workspace_at

@@ -8,14 +8,14 @@ import pytest
 from playwright.sync_api import Browser as Chromium
 from playwright.sync_api import Request
 
+from console.large_session import SESSION, append_events, make_long_session
+from console.remote_world import give_port
 from e2e.test_console_pages import open_context, pytestmark
 from e2e.test_console_review import wait_for
 from processes import daemons_of, kill_daemons
 from remit.adapters import HookReply
 from remit.servers.daemon import CONSOLE_AGENT
 from remit.servers.daemon_client import DaemonAway, ask_started_daemon
-from servers.web.large_session import SESSION, append_events, make_long_session
-from servers.web.remote_world import give_port
 from waiting import wait_until
 
 __all__ = ["pytestmark"]

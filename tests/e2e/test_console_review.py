@@ -9,15 +9,15 @@ from playwright.sync_api import Browser as Chromium
 from playwright.sync_api import Error, Page
 
 from conftest import run_git
+from console.console_world import serving
+from console.large_session import SESSION, append_events, make_long_session
+from console.remote_world import find_free_port
+from console.review_world import make_branch
 from e2e.npm import installed
 from e2e.test_console_pages import LOOKS, Visitor, open_context, press_key, pytestmark
 from gate.driving import Agent
 from provenance.speaker import Speaker
-from remit.servers.web.server import ConsoleServer
-from servers.web.console_world import serving
-from servers.web.large_session import SESSION, append_events, make_long_session
-from servers.web.remote_world import find_free_port
-from servers.web.review_world import make_branch
+from remit.console.server import ConsoleServer
 from waiting import wait_until
 
 __all__ = ["pytestmark"]

@@ -9,15 +9,15 @@ import pytest
 from playwright.sync_api import Browser as Chromium
 from playwright.sync_api import Page, Route
 
+from console.console_world import Browser, serving
+from console.hostile_world import HostileWorld
+from console.remote_world import find_free_port
+from console.test_console import addresses
+from console.test_hostile_texts import list_addresses
 from e2e.npm import installed
 from e2e.test_console_pages import LOOKS, Visitor, agent, open_context, press_key, pytestmark, server, visitor
 from gate.driving import Agent, machine
-from remit.servers.web.server import ConsoleServer
-from servers.web.console_world import Browser, serving
-from servers.web.hostile_world import HostileWorld
-from servers.web.remote_world import find_free_port
-from servers.web.test_console import addresses
-from servers.web.test_hostile_texts import list_addresses
+from remit.console.server import ConsoleServer
 from waiting import wait_until
 
 __all__ = ["agent", "pytestmark", "server", "visitor"]

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from remit.console.routes import WRITES
 from remit.core.acts import Act
-from remit.servers.web.routes import WRITES
 from sources import list_modules, name_source
 
 ASKING = {"require_person", "require_terminal"}

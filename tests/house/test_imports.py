@@ -116,11 +116,12 @@ def test_the_hook_takes_little_where_it_decides(repository: Path) -> None:
 WARM = """\
 import json, sys
 from pathlib import Path
+from remit.console.control import ConsoleControl
 from remit.servers.daemon import Daemon
 from remit.servers.environment import make_environment
 from remit.servers.hook import HookFrame, answer
 root, home = sys.argv[1:]
-daemon = Daemon(Path(home), "1")
+daemon = Daemon(Path(home), "1", ConsoleControl(Path(home)))
 daemon.warm_up(root, lambda: None)
 before = set(sys.modules)
 for tool, given in (("Write", {"file_path": root + "/src/a.py", "content": ""}), ("Bash", {"command": "ls"})):

@@ -18,7 +18,7 @@ MODULE: dict[str, Any] = runpy.run_path(str(ROOT / ".ci" / "live_tests.py"))
             ["tests/e2e/test_plans_live.py", "tests/fleet"],
             ["tests/gate"],
         ),
-        (["src/remit/servers/web/live.py"], ["tests/e2e/test_console_pages.py", "tests/servers"], ["tests/cli"]),
+        (["src/remit/console/live.py"], ["tests/e2e/test_console_pages.py", "tests/console"], ["tests/cli"]),
         (["src/remit_hook/client.c"], ["tests/e2e/test_four_agents.py"], ["tests/servers"]),
         (["tests/gate/test_new.py"], ["tests/gate"], ["tests/fleet"]),
         (["tests/e2e/test_why_live.py"], ["tests/e2e/test_why_live.py"], ["tests/e2e/test_four_agents.py"]),

@@ -15,6 +15,7 @@ from msgspec import json
 from msgspec.structs import replace
 
 from redteam.identity_forms import FORMS
+from remit.console.control import ConsoleControl
 from remit.core.acts import Act
 from remit.servers.authority import Authority, Judgement, PeerGrade, Ruling, find_command_of_daemon
 from remit.servers.daemon import (
@@ -249,7 +250,8 @@ def test_the_daemon_gives_no_pairing_link_to_an_agents_process(door: Door, home:
     """Whatever the request says of itself: only the process that connected counts."""
     claude = tmp_path / "claude"
     claude.write_text("import socket, sys; socket.socket(socket.AF_UNIX).connect(sys.argv[1]); sys.stdin.read()")
-    daemon = Daemon(home, "1")
+    control = ConsoleControl(home)
+    daemon = Daemon(home, "1", control)
     variables = {HOOK_PID_VARIABLE: str(os.getpid()), ATTEMPT_VARIABLE: "/"}
     with subprocess.Popen([sys.executable, str(claude), str(door.path)], stdin=subprocess.PIPE) as process:
         connection, _ = door.line.accept()
@@ -263,11 +265,11 @@ def test_the_daemon_gives_no_pairing_link_to_an_agents_process(door: Door, home:
                 assert b"/pair#" not in reply.stdout
             assert not daemon.authority.is_worker(process.pid)
         process.communicate()
-    assert daemon.console is None
+    assert control.keeper is None
 
 
 def test_the_daemon_asks_the_unclear_for_the_pin_and_nobody_else(door: Door, home: Path, tmp_path: Path) -> None:
-    daemon, keeper = Daemon(home, "1"), PinKeeper(home, cost=2)
+    daemon, keeper = Daemon(home, "1", ConsoleControl(home)), PinKeeper(home, cost=2)
     words = [sys.executable, "-c", "import socket, sys; socket.socket(socket.AF_UNIX).connect(sys.argv[1]); input()"]
 
     def ask(payload: bytes, *, below: str = "") -> tuple[int, Ruling]:
@@ -346,7 +348,7 @@ def test_a_process_that_ended_while_it_was_judged_holds_no_connection(
 
 
 DAEMON = ("python3", "-I", "-c", "from remit.cli import main; main()", "daemon", "--ready-fd", "3")
-CONSOLE = ("python3", "-I", "-c", "from remit.servers.web.process import serve_pages; serve_pages()", "7")
+CONSOLE = ("python3", "-I", "-c", "from remit.console.server import serve_pages; serve_pages()", "7")
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from gate.driving import governed
+from remit.console.control import ConsoleControl
 from remit.gate.gate import Gate
 from remit.provenance.why.conversation_store import DATABASE_FILE, Conversations
 from remit.servers.daemon import Daemon, HookRequest
@@ -26,7 +27,7 @@ def test_the_daemon_keeps_what_was_said_before_the_agent_deletes_it(repository: 
         "tool_use_id": "toolu_1",
         "tool_input": {"command": "touch src/new.py"},
     }
-    daemon = Daemon(home, version("remit"))
+    daemon = Daemon(home, version("remit"), ConsoleControl(home))
     frame = HookFrame("claude-code", str(repository), "pre")
     request = HookRequest(version("remit"), frame, {"HOME": str(home)}, json.dumps(document).encode())
     ours, theirs = socket.socketpair()

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from gate.driving import body, governed, records
+from remit.console.control import ConsoleControl
 from remit.gate.gate import Gate
 from remit.servers.daemon import FOLD_AFTER_S, LOOK_INTERVAL_S, SWEEP_INTERVAL_S, Daemon, HookRequest, socket_path
 from remit.servers.hook import EventClass, HookFrame
@@ -27,7 +28,7 @@ class Stepped:
     def __init__(self, repository: Path, home: Path) -> None:
         self.root, self.home = governed(repository, "observe"), home
         self.clock = SteppedClock()
-        self.daemon = Daemon(home, version("remit"), clock=self.clock)
+        self.daemon = Daemon(home, version("remit"), ConsoleControl(home), clock=self.clock)
         self.daemon.answers.not_before = math.inf  # no process prepares blame
 
     def call(self, kind: EventClass, event: str, **fields: object) -> None:
@@ -107,7 +108,7 @@ def test_what_could_not_be_folded_is_tried_again_with_the_next_sweep(
 
 def test_a_daemon_leaves_once_nobody_has_called_for_long_and_not_before(home: Path) -> None:
     clock = SteppedClock()
-    daemon = Daemon(home, version("remit"), idle_s=30, clock=clock)
+    daemon = Daemon(home, version("remit"), ConsoleControl(home), idle_s=30, clock=clock)
     ended: list[int] = []
     thresholds = gc.get_threshold()
     serving = threading.Thread(target=lambda: ended.append(daemon.serve()))

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from remit.cli.mcp_client import relay_lines
 from remit.cli.output import Failure, emit, encode_json, json_option, repo_option, reports_failures, say
 from remit.cli.ready import ready_option
+from remit.console.control import ConsoleControl
 from remit.servers.call_slots import raise_descriptor_limit
 from remit.servers.daemon import IDLE_TIMEOUT_S, Daemon
 from remit.servers.environment import read_environment
@@ -94,6 +95,6 @@ def daemon(idle_s: float, first_folder: str, announce_ready: Callable[[], None])
     except (OSError, SettingsError) as error:
         say(f"remit: the hook client could not be brought up to date: {error}", err=True)
     raise_descriptor_limit()
-    running = Daemon(home, version("remit"), idle_s)
+    running = Daemon(home, version("remit"), ConsoleControl(home), idle_s)
     signal(SIGTERM, lambda _number, _frame: running.stopping.set())
     raise SystemExit(running.serve(announce_ready, first_folder))

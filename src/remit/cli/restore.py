@@ -31,11 +31,10 @@ from remit.core.untrusted_input import quote_path, sanitise_line
 from remit.gate.gate import Gate
 from remit.gate.undo.recovery import (
     change_pin,
-    data_point_document,
     describe_occasion,
     find_target,
     finish_interrupted,
-    list_snapshots,
+    list_restore_points,
     plan_restore_to,
     quote_keys,
     restore_document,
@@ -50,13 +49,11 @@ from remit.gate.undo.restore import (
     plan_data_restore,
     plan_session_undo,
     restore_data,
-    select_offered,
     undo_session,
 )
 from remit.workspace.git.repository import head_commit
-from remit.workspace.snapshots.data_store import DATA_PREFIX, DataPoint, DataStore
+from remit.workspace.snapshots.data_store import DATA_PREFIX
 from remit.workspace.snapshots.restore import RestoreResult, RestoreRunning
-from remit.workspace.snapshots.snapshot import PinnedSnapshots
 
 if TYPE_CHECKING:
     from remit.cli.view import ViewPart
@@ -253,10 +250,8 @@ def emit_pin(gate: Gate, word: str, points: Sequence[str], as_json: bool) -> Non
 
 def emit_list(gate: Gate, limit: int, as_json: bool) -> None:
     """Print the newest snapshots."""
-    offered = [*select_offered(gate.snapshots.list_snapshots()), *DataStore(gate.workspace).list_points()]
-    offered.sort(key=lambda each: each.at, reverse=True)
-    shown, older = offered[:limit], len(offered) - limit
-    pinned = PinnedSnapshots(gate.workspace).pinned_ids()
+    points = list_restore_points(gate)
+    shown, older = points[:limit], len(points) - limit
     interrupted = open_restore(gate).read_journal()
 
     def list_view(screen: Screen) -> "Iterator[ViewPart]":
@@ -266,20 +261,18 @@ def emit_list(gate: Gate, limit: int, as_json: bool) -> None:
             yield f"the restore of {interrupted.point} was interrupted: the next `remit restore` finishes it"
         rows = [
             (
-                styled_text(snapshot.name if isinstance(snapshot, DataPoint) else snapshot.id, "cyan"),
-                styled_text(screen.format_time(snapshot.at), "dim"),
-                mark("warning", "pinned") if snapshot.id in pinned else styled_text(""),
-                describe_occasion(snapshot),
+                styled_text(row["id"], "cyan"),
+                styled_text(screen.format_time(point.at), "dim"),
+                mark("warning", "pinned") if row["pinned"] else styled_text(""),
+                describe_occasion(point),
             )
-            for snapshot in shown
+            for point, row in shown
         ]
         yield TextTable(rows) if rows else "no snapshot is there yet"
         if older > 0:
             yield f"… and {older} older"
 
-    documents = [*list_snapshots(gate), *map(data_point_document, DataStore(gate.workspace).list_points())]
-    documents.sort(key=lambda each: each["at"], reverse=True)
-    emit_view(documents[:limit], as_json, list_view)
+    emit_view([row for _, row in shown], as_json, list_view)
 
 
 def describe_restore(gate: Gate, result: RestoreResult, *, done: bool, some: bool = False) -> list[str]:

@@ -9,11 +9,11 @@ import click
 
 from remit.cli.output import UNAVAILABLE, Failure, emit, json_option, reports_failures
 from remit.cli.person_only import require_person
+from remit.console.pairing import LINK_LIFETIME_S, forget_console, write_opening_page
 from remit.core.acts import Act
 from remit.servers.daemon import CONSOLE_AGENT
 from remit.servers.daemon_client import DaemonAway, ask_daemon, ask_started_daemon
 from remit.servers.environment import read_environment
-from remit.servers.web.pairing import LINK_LIFETIME_S, forget_console, write_opening_page
 
 OPENING_S = 5.0  # how long the page that leads to the link stays on the disk
 

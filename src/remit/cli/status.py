@@ -12,17 +12,17 @@ from rich.text import Text
 
 from remit.cli.intent.intent_view import intent_table
 from remit.cli.output import emit, emit_view, open_gate, open_index, view_command_options
-from remit.cli.policy.mode import MODE_DESCRIPTIONS, open_intents
+from remit.cli.policy.mode import MODE_DESCRIPTIONS
 from remit.cli.records.record_table import record_table
 from remit.cli.screen import Screen
 from remit.cli.view import GAP, TextTable, ViewPart, facts, heading, join_texts, mark, styled_text
+from remit.console.status import read_console_status
 from remit.gate.gate import Gate
 from remit.gate.intents.owned_files import describe_nested_rules, warn_about_dead_scope
 from remit.gate.people.adoption import are_rules_declined, find_adopting_pattern, find_carried_rules
 from remit.gate.people.trust import describe_untrusted
 from remit.ledger.parse_time import parse_time
 from remit.provenance.verify.verdict_coverage import Coverage, CoverageShare, measure_coverage
-from remit.servers.console_status import read_console_status
 from remit.wiring.agents import SettingsPlace, find_user_place
 from remit.wiring.doctor_checks import find_unhooked_files, has_own_hooks
 from remit.wiring.hook_switches import find_hook_switches, list_wired_agents
@@ -79,16 +79,15 @@ def status(whole: bool, repo: Path, as_json: bool) -> None:
     warnings += [mark("failed", str(switch), is_strong=True) for switch in switches]
     if nested := describe_nested_rules(gate.workspace):
         warnings.append(mark("warning", nested))
-    for shown in open_intents(rules)[:MAX_INTENTS]:
+    for shown in rules.open_intents[:MAX_INTENTS]:
         warnings += [mark("warning", line) for line in warn_about_dead_scope(gate.workspace, shown)]
-    intents = rules.document.intents if rules.document else ()
     recent = [(key.session_id, gate.state.active_session(key)) for key in gate.state.list_recent_sessions(MAX_SESSIONS)]
     data = {
         "governed": True,
         "root": str(gate.workspace.root),
         "mode": rules.mode,
         "config_error": rules.config_error,
-        "intents": {"open": len(open_intents(rules)), "all": len(intents)},
+        "intents": {"open": len(rules.open_intents), "all": len(rules.intents.intents)},
         "errors": len(rules.document.errors) if rules.document else 0,
         "sessions": [{"session_id": name, "intent_id": session.intent_id} for name, session in recent],
         "untrusted": [command.name for command in gate.untrusted_commands],
@@ -131,10 +130,10 @@ def status_view(gate: Gate, warnings: list[Text], coverage: CoverageReport, scre
     yield heading(str(gate.workspace.root))
     yield facts([*rule_facts(gate), *coverage_facts(gate, coverage)])
     rules = gate.rules
-    intents = open_intents(rules)
+    intents = rules.open_intents
     if intents:
         yield ""
-        yield intent_table(intents[:MAX_INTENTS], rules.describe_state)
+        yield intent_table(map(rules.describe_intent, intents[:MAX_INTENTS]))
         if len(intents) > MAX_INTENTS:
             yield f"… and {len(intents) - MAX_INTENTS} more: `remit intent list`"
     with open_index(gate.workspace) as index:
@@ -159,7 +158,7 @@ def rule_facts(gate: Gate) -> Iterator[tuple[str, Text | str]]:
     if rules.document and rules.document.errors:
         errors = len(rules.document.errors)
         yield "", mark("warning", f"the files of intents have {errors} errors: see `remit intent lint`")
-    if not open_intents(rules):
+    if not rules.open_intents:
         yield "intents", "none open: make one with `remit intent new NAME --scope GLOB`"
     for number, key in enumerate(gate.state.list_recent_sessions(MAX_SESSIONS)):
         session = gate.state.active_session(key)

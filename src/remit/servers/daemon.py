@@ -39,7 +39,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import Protocol, TypeAlias
 
 from msgspec import DecodeError, Struct, ValidationError, json
 from msgspec.structs import replace
@@ -91,9 +91,6 @@ from remit.workspace.sandbox.containment import STOP_REASONS, describe_end
 from remit.workspace.sandbox.git_folder_checks import check_objects
 from remit.workspace.system_clock import SYSTEM_CLOCK
 
-if TYPE_CHECKING:
-    from remit.servers.console_process import ConsoleKeeper
-
 IDLE_TIMEOUT_S = 30 * 60.0
 ACCEPT_PAUSE_S = 0.01  # after a connection that could not be taken
 READ_TIMEOUT_S = 10.0  # a client sends its whole request at once; a stalled client is dropped
@@ -135,7 +132,6 @@ MCP_AGENT = b"mcp"  # agent name in the frame of an MCP client, which speaks on 
 LAUNCHER_AGENT = "exec"  # agent name in the launcher's frames
 PERSON_AGENT = "person"  # in the frames of commands for people
 CONSOLE_AGENT = "console"  # in the frames of `remit serve`: the cwd field holds what is asked
-CONSOLE_FILE = f"{STATE_FOLDER}/console.json"  # made when a console is served for the first time
 READY_DESCRIPTOR = 3  # descriptor on which a started daemon announces that it listens
 STATUS_DESCRIPTOR = 7  # descriptor of the launcher for bubblewrap's status output; `client.c` has the same number
 FIELD_COUNTS = {"plan": 6, "settle": 7}  # number of fields after the phase; the last three are the words
@@ -194,6 +190,18 @@ def make_address(path: Path) -> Generator[str]:
         os.close(folder)
 
 
+class ConsoleService(Protocol):
+    """The console as the daemon knows it: pages in a process of their own, which a person opens."""
+
+    @property
+    def is_in_use(self) -> bool: ...
+
+    def open(self, environment: Callable[[], Environment], wanted: int | None) -> HookReply: ...
+    def stop(self) -> HookReply: ...
+    def close(self) -> bool: ...
+    def restore(self, environment: Callable[[], Environment], given_up: threading.Event) -> None: ...
+
+
 class Daemon:
     """Listener on the daemon's socket; `serve` returns after idleness, a stop, or a client of another version."""
 
@@ -201,10 +209,11 @@ class Daemon:
         self,
         home: Path,
         version: str,
+        console: ConsoleService,
         idle_s: float = IDLE_TIMEOUT_S,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        self.home, self.version, self.clock = home, version, clock
+        self.home, self.version, self.console, self.clock = home, version, console, clock
         self.idle_s = idle_s
         self.stopping = threading.Event()
         self.watches = WorktreeWatchers()
@@ -219,8 +228,6 @@ class Daemon:
         self.slots = CallSlots()
         self.calls_changed = threading.Condition()
         self.socket_inode = 0
-        self.console: ConsoleKeeper | None = None
-        self.console_turn = threading.Lock()
         self.fold_not_before = 0.0  # after a failure
 
     def serve(self, announce_ready: Callable[[], None] = lambda: None, first_folder: str = "") -> int:
@@ -251,7 +258,8 @@ class Daemon:
                 threading.Thread(target=self.warm_up, args=(first_folder, announce_ready), daemon=True).start()
             else:
                 announce_ready()
-            threading.Thread(target=self.restore_console, name="console-restore", daemon=True).start()
+            served = (partial(make_environment, dict(os.environ)), self.stopping)
+            threading.Thread(target=self.console.restore, args=served, name="console-restore", daemon=True).start()
             self.accept_calls(listener)
             if self.is_reachable():
                 path.unlink(missing_ok=True)
@@ -260,13 +268,8 @@ class Daemon:
         is_idle = not self.stopping.is_set()
         # Wait for active calls and do the last background work; calls waiting for a person go to fresh processes.
         self.stopping.set()
-        with self.console_turn:
-            if self.console is not None:
-                self.console.stop()
-                if is_idle:  # nobody looked for long: a person begins again with `remit serve`
-                    from remit.servers.web.pairing import forget_console
-
-                    forget_console(self.home)
+        if self.console.close() and is_idle:  # nobody looked for long: a person begins again with `remit serve`
+            self.console.stop()
         with self.calls_changed:
             self.calls_changed.wait_for(lambda: not self.active_calls, FINISH_TIMEOUT_S)
         last = threading.Thread(target=self.finish_work, daemon=True)
@@ -332,7 +335,7 @@ class Daemon:
 
     @property
     def is_busy(self) -> bool:
-        return self.active_calls > 0 or (self.console is not None and self.console.is_in_use)
+        return self.active_calls > 0 or self.console.is_in_use
 
     def count_call(self, step: int) -> None:
         with self.calls_changed:
@@ -483,7 +486,10 @@ class Daemon:
             ruling = self.rule(act, connection, frame.cwd, "remit serve", environment)
             if not ruling.allowed:
                 return HookReply(stderr=f"{ruling.why}\n{ruling.fix}".encode(), exit_code=REFUSED_EXIT_CODE)
-            return self.answer_console(request)
+            if act is Act.STOP_SERVING:
+                return self.console.stop()
+            wanted = int(request.payload) if request.payload.isdigit() else None
+            return self.console.open(partial(make_environment, request.variables), wanted)
         if frame.agent == LAUNCHER_AGENT:
             return answer_launcher(request.payload, frame.cwd, environment, self.gates)
         return answer(request.payload, frame, environment, self.gates)
@@ -517,49 +523,6 @@ class Daemon:
             with self.gates(workspace, environment) as gate:
                 record_refused(gate, ruling, command)
         return ruling
-
-    def answer_console(self, request: HookRequest) -> HookReply:
-        """Start the console, and return a pairing link; or stop it. The payload is a port; empty for the kept one."""
-        # Imported here: no hook needs it.
-        from remit.servers.console_process import ConsoleKeeper
-        from remit.servers.web.listeners import PortTaken
-        from remit.servers.web.pairing import forget_console
-        from remit.servers.web.remote.settings import RemoteSetupRefused
-
-        wanted = int(request.payload) if request.payload.isdigit() else None
-        is_stopped = request.frame.cwd == "stop"
-        with self.console_turn:
-            console = self.console
-            if console is not None and (is_stopped or console.refusal or wanted not in (None, console.port)):
-                console.stop()
-                self.console = None
-            if is_stopped:
-                forget_console(self.home)
-                return HookReply(stdout=b"stopped" if console is not None else b"")
-            try:
-                if self.console is None:
-                    started = ConsoleKeeper(partial(make_environment, request.variables), self.clock, wanted)
-                    started.start()
-                    self.console = started
-                self.console.wait_until_served()
-            except PortTaken as error:
-                return HookReply(stderr=str(error).encode(), exit_code=REFUSED_EXIT_CODE)
-            except RemoteSetupRefused as error:
-                return HookReply(stderr=f"{error}\n{error.fix}".encode(), exit_code=REFUSED_EXIT_CODE)
-            remote = self.console.remote_settings
-            return HookReply(stdout=f"{self.console.make_link()}\n{remote.origin if remote else ''}".encode())
-
-    def restore_console(self) -> None:
-        """Serve the console again that the daemon before this one served."""
-        if not (self.home / CONSOLE_FILE).exists():
-            return
-        from remit.servers.console_process import restore_console
-
-        with self.console_turn:
-            if self.console is None and not self.stopping.is_set():
-                self.console = restore_console(partial(make_environment, dict(os.environ)), self.clock, self.stopping)
-            if self.console is not None:
-                self.console.thread.start()
 
 
 def find_session(payload: bytes) -> str:

@@ -267,8 +267,8 @@ def select_active_intent(gate: Gate, caller: Caller, given: SelectActiveIntent) 
 def list_active_intents(gate: Gate, caller: Caller, given: ListActiveIntents) -> ToolAnswer:
     status = given.status_filter and given.status_filter.upper()
     rules = gate.rules
-    intents = [i for i in (rules.document.intents if rules.document else ()) if status is None or i.status == status]
-    notes = {i.id: f"; {state}" for i in intents if (state := rules.describe_state(i))}
+    intents = [i for i in rules.intents.intents if status is None or i.status == status]
+    notes = {i.id: f"; {state}" for i in intents if (state := rules.describe_intent(i).state)}
     lines = [f"{i.id} [{i.status}{notes.get(i.id, '')}] {i.title} (scope: {', '.join(i.owned_scope)})" for i in intents]
     active = gate.state.active_session(caller.session).intent_id
     text = "\n".join([*lines, f"Active in this session: {active or 'none'}"] if lines else ["There is no such intent."])

@@ -11,6 +11,8 @@ from msgspec.structs import replace
 
 from remit.cli.output import FINDINGS, command_options, emit, open_index
 from remit.cli.person_only import require_person
+from remit.console.remote.settings import RemoteSetupRefused, read_remote_settings, resolve_file
+from remit.console.status import read_console_status
 from remit.core.acts import Act
 from remit.core.machine_paths import CONFIG_PATH
 from remit.core.record import format_utc
@@ -28,9 +30,7 @@ from remit.gate.people.adoption import (
     read_adoption,
 )
 from remit.ledger.log_files import LedgerError
-from remit.servers.console_status import read_console_status
 from remit.servers.environment import read_environment
-from remit.servers.web.remote.settings import RemoteSetupRefused, read_remote_settings, resolve_file
 from remit.wiring import doctor_checks
 from remit.wiring.agents import DetectedAgent, SettingsPlace, find_agents, find_user_place, find_wired_place
 from remit.wiring.doctor_checks import BY_HAND, FIX, LATENCY_RUNS, DoctorCheck

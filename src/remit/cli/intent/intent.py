@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from msgspec.structs import asdict
 
 from remit.cli.completion import INTENT, complete_sessions
 from remit.cli.intent.bind import bind, unbind
@@ -35,7 +34,7 @@ from remit.core.acts import Act
 from remit.core.call import SessionKey
 from remit.core.intent import STATUSES, Intent, Status
 from remit.gate.gate import Gate
-from remit.gate.governing.rules import Rules
+from remit.gate.governing.rules import ListedIntent
 from remit.gate.intents.owned_files import describe_nested_rules, lint_nested_rules
 from remit.gate.intents.person_edits import (
     ChildrenOpen,
@@ -83,7 +82,7 @@ def list_(status: str | None, repo: Path, as_json: bool) -> None:
     """List the intents."""
     gate = governed_gate(repo)
     rules, document = gate.rules, gate.intents.document
-    intents = [item for item in document.intents if status is None or item.status == status]
+    intents = [rules.describe_intent(item) for item in document.intents if status is None or item.status == status]
     if document.errors:
         warn(f"the files of intents have {len(document.errors)} errors; see `remit intent lint`")
     if nested := describe_nested_rules(gate.workspace):
@@ -92,9 +91,9 @@ def list_(status: str | None, repo: Path, as_json: bool) -> None:
     def list_view(screen: Screen) -> "Iterator[ViewPart]":
         from remit.cli.intent.intent_view import intent_table  # imports rich, which agents' calls never use
 
-        yield intent_table(intents, rules.describe_state) if intents else NO_INTENTS
+        yield intent_table(intents) if intents else NO_INTENTS
 
-    emit_view([with_life(rules, item) for item in intents], as_json, list_view)
+    emit_view(intents, as_json, list_view)
 
 
 @intent.command("show")
@@ -111,24 +110,18 @@ def show(intent_id: str, block: bool, repo: Path, as_json: bool) -> None:
     if block or (not as_json and is_below_agent()):
         emit(shown, as_json, gate.intents.format_block(shown))
         return
-    emit_view(with_life(gate.rules, shown), as_json, partial(one_intent_view, gate, shown))
+    listed = gate.rules.describe_intent(shown)
+    emit_view(listed, as_json, partial(one_intent_view, gate, listed))
 
 
-def with_life(rules: Rules, intent: Intent) -> dict[str, object]:
-    """Return an intent with where its status comes from, and whether it is barred."""
-    life = rules.describe_life(intent)
-    barred = intent.id in rules.ignore.intents
-    return {**asdict(intent), "status_from": life.origin, "status_said": life.said, "barred": barred}
-
-
-def one_intent_view(gate: Gate, shown: Intent, screen: Screen) -> "Iterator[ViewPart]":
+def one_intent_view(gate: Gate, shown: ListedIntent, screen: Screen) -> "Iterator[ViewPart]":
     """Return an intent with the sessions and the newest records under it."""
     from remit.cli.intent.intent_view import intent_parts
     from remit.cli.records.record_table import record_table
 
     state = gate.state
     keys = [key for key in state.list_recent_sessions() if state.active_session(key).intent_id == shown.id]
-    yield from intent_parts(shown, [key.session_id for key in keys], gate.rules.describe_state(shown))
+    yield from intent_parts(shown, [key.session_id for key in keys])
     with open_index(gate.workspace) as index:
         newest = index.find(intent_id=shown.id, limit=MAX_NEWEST)
     if newest:

@@ -1,10 +1,11 @@
 """Terminal views of intents."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from remit.cli.screen import Screen
 from remit.cli.view import GAP, Meaning, TextTable, ViewPart, facts, join_texts, mark, styled_text
 from remit.core.intent import Intent, Status
+from remit.gate.governing.rules import ListedIntent
 from remit.gate.intents.history import IntentVersion, field_lines
 
 STATUS_MARKS: dict[Status, Meaning] = {
@@ -16,13 +17,13 @@ STATUS_MARKS: dict[Status, Meaning] = {
 }
 
 
-def intent_table(intents: Iterable[Intent], describe_state: Callable[[Intent], str] = lambda _: "") -> TextTable:
+def intent_table(intents: Iterable[ListedIntent]) -> TextTable:
     rows = [
         (
             styled_text(intent.id, "bold"),
             mark(STATUS_MARKS[intent.status], intent.status),
             styled_text(intent.title),
-            styled_text(join_state(", ".join(intent.owned_scope), describe_state(intent)), "dim"),
+            styled_text(join_state(", ".join(intent.owned_scope), intent.state), "dim"),
         )
         for intent in intents
     ]
@@ -46,7 +47,7 @@ def version_parts(version: IntentVersion, screen: Screen, *, is_full: bool) -> I
         yield facts([row for name, lines in fields for row in labelled_rows(name, lines)], indent=2)
 
 
-def intent_parts(intent: Intent, sessions: Sequence[str], state: str = "") -> Iterator[ViewPart]:
+def intent_parts(intent: ListedIntent, sessions: Sequence[str]) -> Iterator[ViewPart]:
     """Return the fields of an intent, where its status comes from, and the sessions that work under the intent."""
     word = mark(STATUS_MARKS[intent.status], intent.status)
     rules = (f"{c.text}{f' ({c.kind}, enforced)' if c.kind else ''}" for c in intent.constraints)
@@ -54,7 +55,7 @@ def intent_parts(intent: Intent, sessions: Sequence[str], state: str = "") -> It
     yield join_texts(styled_text(intent.id, "bold"), word, styled_text(intent.title, "bold"), between=GAP)
     yield facts(
         [
-            ("status", state),
+            ("status", intent.state),
             ("about", intent.description),
             ("because", styled_text(intent.blocked_reason or "", "yellow")),
             *labelled_rows("scope", intent.owned_scope),

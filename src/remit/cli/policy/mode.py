@@ -12,11 +12,9 @@ from remit.cli.person_only import require_person
 from remit.core.acts import Act
 from remit.core.agents import ROWS
 from remit.core.decision import Mode
-from remit.core.intent import Intent
 from remit.core.scope.path_patterns import Scope
 from remit.core.untrusted_input import sanitise_line
 from remit.gate.containment.agent_permissions import describe_rules
-from remit.gate.governing.rules import Rules
 from remit.gate.governing.settings import set_mode
 from remit.provenance.stats.mode_suggestion import RefusableCalls, find_refusable_calls
 from remit.wiring.agents import find_user_place
@@ -60,7 +58,7 @@ def mode(mode: Mode | Literal["suggest"] | None, repo: Path, as_json: bool) -> N
         warn(f"{rules.config_error}; until it is mended, every change is refused")
     elif rules.document is not None and rules.document.errors:
         warn("a file of intents has errors, and changes under its intents are refused: see `remit intent lint`")
-    elif rules.mode == "enforce" and not open_intents(rules):
+    elif rules.mode == "enforce" and not rules.open_intents:
         warn("no intent is open, so agents can change nothing: make one with `remit intent new NAME --scope GLOB`")
     if rules.mode == "enforce" and (text := describe_containment_warning(environment.home, environment.temporary)):
         warn(text)
@@ -82,7 +80,7 @@ def suggest_mode(gate: "Gate", as_json: bool) -> None:
     """Print the recorded calls that enforce would have refused, and the advice for the next step."""
     found = find_refusable_calls(gate.workspace.log_folder)
     # The number of refused calls inside each open intent's scope, largest first.
-    scopes = {intent.id: Scope(intent.owned_scope) for intent in open_intents(gate.rules)}
+    scopes = {intent.id: Scope(intent.owned_scope) for intent in gate.rules.open_intents}
     counts = {name: sum(all(map(scope.matches, paths)) for paths in found.loose) for name, scope in scopes.items()}
     covered = dict(sorted(((name, count) for name, count in counts.items() if count), key=lambda pair: -pair[1]))
     advice = next_step(found, covered)
@@ -95,11 +93,6 @@ def suggest_mode(gate: "Gate", as_json: bool) -> None:
     lines += [f"         {sanitise_line(example, 160)}" for example in found.examples]
     lines += [f"{count} of them pass once the agent selects {name}" for name, count in list(covered.items())[:5]]
     emit(data, as_json, [*lines, advice])
-
-
-def open_intents(rules: Rules) -> list[Intent]:
-    intents = rules.offered.intents if rules.offered else ()
-    return [intent for intent in intents if intent.status in ("DRAFT", "IN_PROGRESS")]
 
 
 def next_step(found: RefusableCalls, covered: dict[str, int]) -> str:

@@ -267,7 +267,7 @@ def make_record_fixture(
     owners = {owner for target in facts.targets if target.path for owner in facts.intents.find_owners(target.path)}
     intents = [
         replace(intent, description="", owner="", acceptance_criteria=(), references=(), blocked_reason=None)
-        for intent in (rules.document.intents if rules.document else ())
+        for intent in rules.intents.intents
         if intent.id in owners | {facts.session.intent_id}
     ]
     home, temporary = str(context.environment.home), str(context.environment.temporary)

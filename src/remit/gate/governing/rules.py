@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from remit.core.config import Config, NamedHook, TrustItem, list_on_write_items, list_trust_items, make_grant_item
 from remit.core.decision import Mode
@@ -22,6 +22,7 @@ from remit.core.intent import (
     INTENTS_FOLDER,
     LIST_FILE,
     MAX_FILE_BYTES,
+    SELECTABLE_STATUSES,
     Intent,
     IntentsDocument,
     IntentSet,
@@ -91,6 +92,23 @@ LINK_REFUSAL = "is a symbolic link, whose target agents may be able to write; pu
 UNSETTLED_S = 0.05  # age up to which a changed file may change again without a new time
 
 
+class ListedIntent(Intent, frozen=True):
+    """An intent with where its status comes from, and whether `.intentignore` bars it: a command's `--json`, and what
+    pages show.
+    """
+
+    status_from: str = ""
+    status_said: str = ""
+    barred: bool = False
+
+    @property
+    def state(self) -> str:
+        """Return what a list should say beside a status; empty where the status says all."""
+        barred = "barred by .intentignore" if self.barred else ""
+        said = sanitise_line(self.status_said, 200) if self.status_from in ("record", "elsewhere") else ""
+        return "; ".join(filter(None, (barred, said)))
+
+
 class Rules(Struct, frozen=True):
     """The rules in force; `document` is None if there is no intents file, and never was. Its intents have the statuses
     that follow from the files and from `life`; `written` has them as the files do.
@@ -131,12 +149,21 @@ class Rules(Struct, frozen=True):
         """Return where an intent's status comes from."""
         return self.life.get(intent.id) or derive_status(intent, None, Place())
 
-    def describe_state(self, intent: Intent) -> str:
-        """Return what a list should say beside a status; empty where the status says all."""
-        life = self.describe_life(intent)
-        barred = "barred by .intentignore" if intent.id in self.ignore.intents else ""
-        said = sanitise_line(life.said, 200) if life.origin in ("record", "elsewhere") else ""
-        return "; ".join(filter(None, (barred, said)))
+    def describe_intent(self, intent: Intent) -> "ListedIntent":
+        """Return an intent as lists tell it."""
+        life, is_barred = self.describe_life(intent), intent.id in self.ignore.intents
+        return ListedIntent(**asdict(intent), status_from=life.origin, status_said=life.said, barred=is_barred)
+
+    @property
+    def titles(self) -> dict[str, str]:
+        """Return the title of each intent by its id."""
+        return {intent.id: intent.title for intent in self.intents.intents}
+
+    @property
+    def open_intents(self) -> list[Intent]:
+        """Return the intents that are offered and can be selected."""
+        intents = self.offered.intents if self.offered else ()
+        return [intent for intent in intents if intent.status in SELECTABLE_STATUSES]
 
     def find_fault(self, intent_id: str | None) -> LintFinding | None:
         """Return the error that closes an intent, or without one the list: a broken file closes its own intent."""
@@ -419,9 +446,8 @@ def hold_accepted_rules(workspace: Workspace, folder: Path, rules: Rules) -> Rul
 def make_rule_set(rules: Rules) -> "RuleSet":
     from remit.core.intents.strictness import RuleSet
 
-    intents = rules.document.intents if rules.document else ()
     ignore = rules.ignore
-    return RuleSet(rules.mode, rules.config, intents, tuple(sorted(ignore.intents)), ignore.patterns)
+    return RuleSet(rules.mode, rules.config, rules.intents.intents, tuple(sorted(ignore.intents)), ignore.patterns)
 
 
 def accept_rules(workspace: Workspace, rules: Rules, *, by_person: bool = False) -> None:

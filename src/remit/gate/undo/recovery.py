@@ -27,7 +27,7 @@ from remit.gate.undo.snapshots import SnapshotTaker
 from remit.ledger.file_changes import SessionChange, join_session_changes
 from remit.workspace.git.repository import head_commit
 from remit.workspace.safe_files import read_regular_file
-from remit.workspace.snapshots.data_store import DataPoint
+from remit.workspace.snapshots.data_store import DataPoint, DataStore
 from remit.workspace.snapshots.restore import RestoreResult
 from remit.workspace.snapshots.snapshot import PinnedSnapshots, Snapshot, decode_path, is_secret_path
 
@@ -66,11 +66,15 @@ class RestorePreview(Struct, frozen=True):
     remarks: list[str]
 
 
-def list_snapshots(context: WorkspaceContext) -> list[dict[str, Any]]:
-    """Return the snapshots for people as data, newest first."""
+def list_restore_points(context: WorkspaceContext) -> list[tuple[Snapshot | DataPoint, dict[str, Any]]]:
+    """Return the snapshots and the copies of runtime data, newest first, each with the data for people."""
     pinned = PinnedSnapshots(context.workspace).pinned_ids()
     offered = select_offered(context.snapshots.list_snapshots())
-    return [{**snapshot_document(snapshot), "pinned": snapshot.id in pinned} for snapshot in offered]
+    found: list[tuple[Snapshot | DataPoint, dict[str, Any]]] = [
+        (snapshot, {**snapshot_document(snapshot), "pinned": snapshot.id in pinned}) for snapshot in offered
+    ]
+    found += [(point, data_point_document(point)) for point in DataStore(context.workspace).list_points()]
+    return sorted(found, key=lambda each: each[0].at, reverse=True)
 
 
 def find_target(context: WorkspaceContext, name: str, *, before: str | None = None) -> RestoreTarget:

@@ -6,14 +6,14 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from remit.console.guard import Refused
+from remit.console.pages.page import PageRequest
 from remit.core.call import SessionKey
 from remit.core.intent import SELECTABLE_STATUSES
 from remit.core.redaction import redact
 from remit.core.untrusted_input import as_object, as_text
 from remit.gate.gate import Gate
 from remit.gate.intents.lessons import format_block_name, read_todo_lists
-from remit.servers.web.guard import Refused
-from remit.servers.web.pages.page import PageRequest
 from remit_agent.journal.file import JournalError, list_runs, read_first_and_last_line, read_journal
 from remit_agent.journal.history import RunHistory
 from remit_agent.journal.lines import (

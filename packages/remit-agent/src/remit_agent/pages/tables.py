@@ -1,7 +1,7 @@
 """The tables of the page Chat."""
 
+from remit.console.pages.page import Page, PageWrite
 from remit.core.acts import Act
-from remit.servers.web.pages.page import Page, PageWrite
 from remit_agent.pages.chat import (
     BeginBody,
     SayBody,

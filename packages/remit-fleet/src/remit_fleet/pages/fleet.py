@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from msgspec import Struct
 
+from remit.console.guard import Refused
+from remit.console.pages.page import PageRequest
+from remit.console.render import parse_seconds
 from remit.core.machine_paths import FLEET_PATH
 from remit.core.record import KEY
 from remit.core.untrusted_input import sanitise_line
 from remit.gate.gate import Gate
 from remit.ledger.index.index import Index
-from remit.servers.web.guard import Refused
-from remit.servers.web.pages.page import PageRequest
-from remit.servers.web.render import parse_seconds
 from remit_fleet.board import Attempt, Board, FleetEvent, Order, OrderKind, PlanUse, Task, Worker
 from remit_fleet.fleet import (
     FleetUnavailable,
@@ -155,8 +155,7 @@ def list_plans(gate: Gate, engine: "DbosEngine", board: Board, index: Index, rep
     from remit_fleet.database.past import sum_use
 
     waits, use = explain_waits(board), sum_use(engine.store, repository)
-    document = gate.rules.document
-    titles = {intent.id: intent.title for intent in (document.intents if document else ())}
+    titles = gate.rules.titles
     plans: list[FleetPlan] = []
     for plan in board.plans.values():
         if plan.repository != repository:

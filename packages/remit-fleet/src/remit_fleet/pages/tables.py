@@ -1,7 +1,7 @@
 """The tables of the page Fleet."""
 
+from remit.console.pages.page import Page, PageWrite
 from remit.core.acts import Act
-from remit.servers.web.pages.page import Page, PageWrite
 from remit_fleet.pages.fleet import OrderBody, order_task, read_fleet
 
 PAGES = (Page("/r/{repository}/fleet", "fleet", "Fleet", "fleet.html", read_fleet),)

@@ -1,1 +1,0 @@
-"""Who may hold a connection to the console, and where its client is."""
