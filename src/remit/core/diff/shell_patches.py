@@ -50,7 +50,7 @@ def find_shell_patches(command: str) -> tuple[Patch, ...]:
             is_absolute = all(posixpath.isabs(path) for path in patch.paths)
             folder = "" if is_absolute else find_folder(commands[: n + 1])
             if folder and "\\" in command.partition("<<")[0]:
-                raise PatchError("the folder holds a backslash, which Codex keeps and a shell takes out")
+                raise PatchError("the folder holds a backslash, which the agent keeps and a shell takes out")
             patches.append(move_patch(patch, folder))
     return tuple(patches)
 

@@ -28,6 +28,7 @@ from remit.cli.output import (
 )
 from remit.cli.person_only import require_confirmation, require_person
 from remit.core.acts import Act
+from remit.core.agents import ROWS
 from remit.core.assignment import hash_scope
 from remit.core.config import AgentRole, Config, OrchestratorSettings, as_tuple
 from remit.core.intent import PRIORITIES, Intent
@@ -150,7 +151,7 @@ def read_rivals(rivals: str | None, agents: Sequence[str]) -> tuple[str, ...]:
     names = tuple(dict.fromkeys(name.strip() for name in (rivals or "").split(",") if name.strip()))
     if rivals is not None and (len(names) < 2 or agents):
         message = f"--rivals {rivals!r} names no two agents, or stands beside --agent"
-        raise Failure("AGENTS", message, fix="remit plan start ID --rivals claude-code,codex")
+        raise Failure("AGENTS", message, fix=f"remit plan start ID --rivals {','.join(list(ROWS)[:2])}")
     return names
 
 
