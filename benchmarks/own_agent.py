@@ -15,11 +15,11 @@ from remit.gate.governing.settings import govern_workspace, set_mode
 from remit.gate.machine import Environment
 from remit.rehearsal.scripted_model import Say, ScriptedModel, Use
 from remit.workspace.place.workspace import locate_workspace
-from remit_agent.journal.file import read_journal
-from remit_agent.journal.lines import AnyLine, AskedLine, ResultLine, RunLimits, TurnLine
 from remit_agent.models.providers import InProcessModel
-from remit_agent.offer import AgentToolbox
-from remit_agent.session import Session, SessionOptions
+from remit_agent.session.journal.file import read_journal
+from remit_agent.session.journal.lines import AnyLine, AskedLine, ResultLine, RunLimits, TurnLine
+from remit_agent.session.offer import AgentToolbox
+from remit_agent.session.session import Session, SessionOptions
 
 INTENTS = """\
 version: "1.0"

@@ -31,7 +31,7 @@ from typing import IO, Any, AnyStr
 MAIN = "from remit.cli import main; main()"
 MAX_REQUEST_BYTES = 100_000
 HEAVY_MODULES = (
-    *("remit_fleet.engines.dbos", "remit.console.routes", "remit.servers.mcp", "remit_agent.acp"),
+    *("remit_fleet.engines.dbos", "remit.console.routes", "remit.servers.mcp", "remit_agent.faces.acp"),
     *("rich.console", "rich.table"),
 )
 """What commands import when they run, beside their own modules."""

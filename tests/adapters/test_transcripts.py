@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from remit.adapters.transcripts import TRANSCRIPT_READERS, TranscriptEntry, read_entries
 from remit.core.call import hash_arguments
-from remit_agent.journal.lines import CondensedLine, ResultLine, RunLine, TurnLine, UserLine
-from remit_agent.messages import ModelTurn, TextPart, ThoughtPart, ToolCallPart
+from remit_agent.models.messages import ModelTurn, TextPart, ThoughtPart, ToolCallPart
+from remit_agent.session.journal.lines import CondensedLine, ResultLine, RunLine, TurnLine, UserLine
 
 CAPTURED = Path(__file__).parents[1] / "compat" / "transcripts"
 ASKED = "Please greet the world from hello.py"

@@ -29,13 +29,13 @@ from remit.gate.machine import Environment
 from remit.ledger.reader import read_lines
 from remit.rehearsal.scripted_model import ScriptedModel, Step, Use
 from remit.workspace.place.workspace import Workspace, locate_workspace
-from remit_agent.gate_access import GateAccess
-from remit_agent.journal.file import RunDirectory, read_journal, runs_folder
-from remit_agent.journal.history import RunHistory
-from remit_agent.messages import TailNote
+from remit_agent.models.messages import TailNote
 from remit_agent.models.providers import InProcessModel
-from remit_agent.offer import AgentToolbox
-from remit_agent.session import Session, SessionOptions
+from remit_agent.session.journal.file import RunDirectory, read_journal, runs_folder
+from remit_agent.session.journal.history import RunHistory
+from remit_agent.session.offer import AgentToolbox
+from remit_agent.session.session import Session, SessionOptions
+from remit_agent.tools.gate_access import GateAccess
 
 SET_CHILD_SUBREAPER = 36  # of prctl(2)
 NOT_COMPARED = (

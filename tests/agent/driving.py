@@ -13,14 +13,14 @@ from gate.driving import machine
 from remit.core.diff.edits import WholeFile
 from remit.gate.perform import ToolOutput, WorkspaceAccess
 from remit.rehearsal.scripted_model import ModelRequest, Say, ScriptedModel, Step
-from remit_agent.gate_access import GateAccess
-from remit_agent.journal.file import read_journal
-from remit_agent.journal.lines import AnyLine, ResultLine
-from remit_agent.messages import CallResult
+from remit_agent.models.messages import CallResult
 from remit_agent.models.port import ToolSchema
 from remit_agent.models.providers import InProcessModel
-from remit_agent.session import Session, SessionOptions
-from remit_agent.toolbox.tool import HostTool, PreparedCall, ToolContext, ToolFailure
+from remit_agent.session.journal.file import read_journal
+from remit_agent.session.journal.lines import AnyLine, ResultLine
+from remit_agent.session.session import Session, SessionOptions
+from remit_agent.tools.gate_access import GateAccess
+from remit_agent.tools.tool import HostTool, PreparedCall, ToolContext, ToolFailure
 
 T = TypeVar("T")
 

@@ -7,9 +7,9 @@ from remit.rehearsal.anthropic_wire import AnthropicWire
 from remit.rehearsal.gemini_wire import GeminiWire
 from remit.rehearsal.openai_wires import ChatWire, ResponsesWire
 from remit.rehearsal.scripted_model import ModelWire
-from remit_agent.messages import ConversationItem, ModelTurn, UserInput
 from remit_agent.models.endpoints import PROVIDERS, Endpoint, find_endpoint
 from remit_agent.models.library import LibraryModel
+from remit_agent.models.messages import ConversationItem, ModelTurn, UserInput
 from remit_agent.models.port import CompletionRequest, Delta, ToolSchema, WholeTurn
 
 WIRES: dict[str, type[ModelWire]] = {

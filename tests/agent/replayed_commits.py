@@ -16,9 +16,9 @@ from remit.core.call import SessionKey, ToolCall
 from remit.core.diff.contents import decode_content, encode_content, find_edit_script, split_with_ends
 from remit.core.diff.place import find_line_end
 from remit.gate.gate import Gate
-from remit_agent.messages import ToolCallPart
-from remit_agent.offer import TOOLS
-from remit_agent.toolbox.tool import ToolContext, ToolFailure
+from remit_agent.models.messages import ToolCallPart
+from remit_agent.session.offer import TOOLS
+from remit_agent.tools.tool import ToolContext, ToolFailure
 
 TEXT_TOOLS = ("edit", "edit_file", "search_replace")
 WAYS = (*TEXT_TOOLS, "apply_diff", "V4A patch", "unified diff")

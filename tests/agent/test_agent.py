@@ -11,11 +11,11 @@ from remit.core.assignment import Assignment
 from remit.rehearsal.scripted_model import Say, Use
 from remit.workspace.place.assignment_file import AssignmentFile
 from remit.workspace.place.workspace import locate_workspace
-from remit_agent.gate_access import GateAccess
-from remit_agent.journal.lines import EndedLine
 from remit_agent.models.providers import InProcessModel
-from remit_agent.offer import AgentToolbox
-from remit_agent.session import Session, SessionOptions
+from remit_agent.session.journal.lines import EndedLine
+from remit_agent.session.offer import AgentToolbox
+from remit_agent.session.session import Session, SessionOptions
+from remit_agent.tools.gate_access import GateAccess
 
 CITED = {"intent_id": "INT-001", "mutation_class": "BUG_FIX"}
 

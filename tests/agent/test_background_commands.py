@@ -10,14 +10,14 @@ import pytest
 from agent.driving import drive, lines_of, results, scripted
 from gate.driving import body, governed, machine, overlay, records
 from remit.rehearsal.scripted_model import ModelRequest, Say, Use
-from remit_agent.events import RunEvent
-from remit_agent.gate_access import GateAccess
-from remit_agent.journal.file import read_journal
-from remit_agent.journal.history import RunHistory
-from remit_agent.journal.lines import AnyLine, CommandEndedLine, EndedLine
 from remit_agent.models.providers import InProcessModel
-from remit_agent.offer import AgentToolbox
-from remit_agent.session import Session, SessionOptions
+from remit_agent.session.events import RunEvent
+from remit_agent.session.journal.file import read_journal
+from remit_agent.session.journal.history import RunHistory
+from remit_agent.session.journal.lines import AnyLine, CommandEndedLine, EndedLine
+from remit_agent.session.offer import AgentToolbox
+from remit_agent.session.session import Session, SessionOptions
+from remit_agent.tools.gate_access import GateAccess
 from stepped_clock import SteppedClock
 
 SELECT = Use("select_active_intent", {"intent_id": "INT-001"}, "c1")

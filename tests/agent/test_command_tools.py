@@ -6,7 +6,7 @@ import pytest
 
 from agent.tool_driving import ToolDriver
 from gate.driving import overlay
-from remit_agent.toolbox.commands import COMMAND_TOOLS, HEAD_BYTES
+from remit_agent.tools.commands import COMMAND_TOOLS, HEAD_BYTES
 
 EXECUTE, READ_OUTPUT, STOP = COMMAND_TOOLS
 

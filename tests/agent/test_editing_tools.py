@@ -10,10 +10,10 @@ from agent.tool_driving import ToolDriver
 from gate.driving import body, records
 from remit.core.diff.contents import sha256
 from remit.core.diff.edits import Patching, apply_edit
-from remit_agent.toolbox.patching import PATCHING_TOOLS
-from remit_agent.toolbox.replacing import REPLACING_TOOLS
-from remit_agent.toolbox.tool import ToolFailure
-from remit_agent.toolbox.writing import WRITING_TOOLS
+from remit_agent.tools.patching import PATCHING_TOOLS
+from remit_agent.tools.replacing import REPLACING_TOOLS
+from remit_agent.tools.tool import ToolFailure
+from remit_agent.tools.writing import WRITING_TOOLS
 
 TOOLS = {tool.name: tool for tool in (*REPLACING_TOOLS, *PATCHING_TOOLS, *WRITING_TOOLS)}
 FILE = "def one():\n    return 1\n\n\ndef two():\n    value = 1\n    return value\n"

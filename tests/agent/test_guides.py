@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from remit_agent.toolbox.guides import expand_command
+from remit_agent.tools.guides import expand_command
 
 COMMANDS = {
     "release": "Write the notes of version $ARGUMENTS.\n",

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from remit.workspace.place.workspace import Workspace
-from remit_agent.journal.file import (
+from remit_agent.models.messages import CallResult, ModelTurn, TextPart, ToolCallPart, UserInput, find_unanswered_calls
+from remit_agent.session.journal.file import (
     Journal,
     JournalError,
     RunDirectory,
@@ -21,8 +22,8 @@ from remit_agent.journal.file import (
     remove_old_runs,
     runs_folder,
 )
-from remit_agent.journal.history import RunHistory, fold, is_repetition
-from remit_agent.journal.lines import (
+from remit_agent.session.journal.history import RunHistory, fold, is_repetition
+from remit_agent.session.journal.lines import (
     AnyLine,
     AskedLine,
     CondensedLine,
@@ -35,8 +36,7 @@ from remit_agent.journal.lines import (
     TurnLine,
     UserLine,
 )
-from remit_agent.messages import CallResult, ModelTurn, TextPart, ToolCallPart, UserInput, find_unanswered_calls
-from remit_agent.toolbox.tool import ToolFailure
+from remit_agent.tools.tool import ToolFailure
 
 
 @pytest.fixture

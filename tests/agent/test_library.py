@@ -13,8 +13,10 @@ import pytest
 from agent.model_wires import READ, WIRES, endpoint_of, stream_turn
 from coroutines import run_coroutine
 from remit.rehearsal.scripted_model import HttpReply, ModelWire, Say, ScriptedModel, Use
-from remit_agent.calls import accept_turn
-from remit_agent.messages import (
+from remit.rehearsal.wire_faults import put_fault
+from remit_agent.models.endpoints import Endpoint
+from remit_agent.models.library import LibraryModel
+from remit_agent.models.messages import (
     CallResult,
     ConversationItem,
     ImageRef,
@@ -25,10 +27,8 @@ from remit_agent.messages import (
     ToolCallPart,
     UserInput,
 )
-from remit_agent.models.endpoints import Endpoint
-from remit_agent.models.library import LibraryModel
 from remit_agent.models.port import CallDelta, CompletionRequest, ProviderError, TextDelta
-from remit_agent.models.wire_faults import put_fault
+from remit_agent.session.calls import accept_turn
 
 pytestmark = pytest.mark.system  # the first turn of a process asks for the machine's name
 

@@ -23,12 +23,12 @@ from agent.driving import (
 )
 from gate.driving import body, governed, machine, records
 from remit.rehearsal.scripted_model import Say, Use
-from remit_agent.journal.lines import EndedLine, ResultLine, RunLimits
-from remit_agent.messages import ModelTurn, TextPart
+from remit_agent.models.messages import ModelTurn, TextPart
 from remit_agent.models.port import Delta, ProviderError, TextDelta, ToolSchema, WholeTurn
-from remit_agent.run import PersonReply
-from remit_agent.session import Session, SessionOptions
-from remit_agent.toolbox.tool import HostTool
+from remit_agent.session.journal.lines import EndedLine, ResultLine, RunLimits
+from remit_agent.session.run import PersonReply
+from remit_agent.session.session import Session, SessionOptions
+from remit_agent.tools.tool import HostTool
 
 
 @pytest.fixture

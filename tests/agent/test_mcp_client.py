@@ -16,7 +16,7 @@ from gate.driving import body, records
 from remit.core.config import make_mcp_item
 from remit.gate.gate import Gate
 from remit.workspace.place.config import Trust, write_trust
-from remit_agent.mcp_client import McpConnections, make_mcp_tools
+from remit_agent.tools.mcp_client import McpConnections, make_mcp_tools
 from waiting import wait_until
 
 SERVER = Path(__file__).with_name("mcp_server.py")

@@ -29,13 +29,13 @@ from remit.gate.machine import Environment
 from remit.ledger.verify_log import verify_log
 from remit.rehearsal.scripted_model import ModelRequest, Say, Step, StepParts, Use
 from remit.workspace.place.workspace import locate_workspace
-from remit_agent.gate_access import GateAccess
-from remit_agent.journal.file import list_runs
-from remit_agent.journal.lines import AnyLine, EndedLine, ResultLine, RunLimits, TurnLine
-from remit_agent.mcp_client import McpConnections
-from remit_agent.offer import AgentToolbox
-from remit_agent.session import Session, SessionOptions
-from remit_agent.terminal.runs import export_run
+from remit_agent.faces.terminal.runs import export_run
+from remit_agent.session.journal.file import list_runs
+from remit_agent.session.journal.lines import AnyLine, EndedLine, ResultLine, RunLimits, TurnLine
+from remit_agent.session.offer import AgentToolbox
+from remit_agent.session.session import Session, SessionOptions
+from remit_agent.tools.gate_access import GateAccess
+from remit_agent.tools.mcp_client import McpConnections
 from waiting import wait_until
 
 MAX_TURNS, MAX_SECONDS = 24, 240

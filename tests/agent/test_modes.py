@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from remit_agent.modes import ALL_GROUPS, AgentMode, find_modes
+from remit_agent.session.modes import ALL_GROUPS, AgentMode, find_modes
 
 CUSTOM = """\
 customModes:

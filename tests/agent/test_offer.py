@@ -11,10 +11,10 @@ from agent.tool_driving import SESSION, ToolDriver
 from gate.driving import body, records
 from remit.core.call import MUTATION_CLASSES
 from remit.tools.coordination import COORDINATION_TOOLS
-from remit_agent.offer import TOOLS, AgentToolbox, choose_edit_tools
-from remit_agent.run import Toolbox
-from remit_agent.toolbox.asking import NOBODY_THERE
-from remit_agent.toolbox.tool import HostTool, ToolFailure
+from remit_agent.session.offer import TOOLS, AgentToolbox, choose_edit_tools
+from remit_agent.session.run import Toolbox
+from remit_agent.tools.asking import NOBODY_THERE
+from remit_agent.tools.tool import HostTool, ToolFailure
 
 EDITS = {"edit", "edit_file", "search_replace", "apply_diff", "apply_patch", "write_to_file", "generate_image"}
 

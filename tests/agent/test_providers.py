@@ -7,9 +7,18 @@ from pathlib import Path
 import pytest
 from msgspec import Struct
 
-from remit_agent.models.endpoints import PROVIDERS, Endpoint, NoKey, NoSuchModel, find_endpoint
+from remit_agent.models.endpoints import (
+    PROVIDERS,
+    Endpoint,
+    KeyringFailed,
+    NoKey,
+    NoSuchModel,
+    find_endpoint,
+    find_key,
+    read_keyring,
+    store_key,
+)
 from remit_agent.models.extra import ExtraMissing, name_missing_extra
-from remit_agent.models.keys import KeyringFailed, find_key, read_keyring, store_key
 from remit_agent.models.library import find_window, price_usage
 from remit_agent.models.providers import open_provider
 
@@ -94,7 +103,7 @@ def test_bedrock_says_which_extra_brings_its_sdk() -> None:
             "pydantic_ai",
             "from remit_agent.models.providers import *; open_provider('openai:m', {'OPENAI_API_KEY': 'k'})",
         ),
-        ("keyring", "from remit_agent.models.keys import store_key; store_key('openai', 'k')"),
+        ("keyring", "from remit_agent.models.endpoints import store_key; store_key('openai', 'k')"),
     ],
 )
 def test_without_the_extra_the_command_that_installs_it_is_named(package: str, act: str) -> None:

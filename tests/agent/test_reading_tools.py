@@ -9,9 +9,9 @@ import pytest
 from agent.tool_driving import ToolDriver
 from conftest import run_git
 from remit.core.diff.contents import sha256
-from remit_agent.toolbox.finding import FINDING_TOOLS, SearchFiles, find_ripgrep, search_text
-from remit_agent.toolbox.reading import READ_FILE
-from remit_agent.toolbox.tool import ToolFailure
+from remit_agent.tools.finding import FINDING_TOOLS, SearchFiles, find_ripgrep, search_text
+from remit_agent.tools.reading import READ_FILE
+from remit_agent.tools.tool import ToolFailure
 
 TOOLS = {tool.name: tool for tool in FINDING_TOOLS}
 CODE = """\

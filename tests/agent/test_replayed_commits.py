@@ -10,7 +10,7 @@ from conftest import run_git
 from remit.core.diff.contents import find_edit_script, split_lines
 from remit.ledger.index.index import open_index
 from remit.provenance.blame.blame import Blamer
-from remit_agent.offer import TOOLS
+from remit_agent.session.offer import TOOLS
 
 CODE = "".join(f"def f{n}(a):\n    if a:\n        return {n}\n    return None\n\n\n" for n in range(12))
 VERSIONS: list[dict[str, str | None]] = [

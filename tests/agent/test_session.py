@@ -31,16 +31,16 @@ from remit.gate.gate import Gate
 from remit.gate.perform import ToolOutput, WorkspaceAccess
 from remit.rehearsal.scripted_model import ModelRequest, Say, ScriptedModel, Use
 from remit.workspace.place.workspace import locate_workspace
-from remit_agent.context.condensing import take_summary
-from remit_agent.journal.file import RunDirectory, list_runs, read_journal
-from remit_agent.journal.history import RunHistory
-from remit_agent.journal.lines import EndedLine, LessonOfferedLine, RunLimits, RunLine, TailLine, UserLine
-from remit_agent.messages import CallResult, ModelTurn, TextPart, UserInput
+from remit_agent.models.messages import CallResult, ModelTurn, TextPart, UserInput
 from remit_agent.models.port import CompletionRequest, Delta, ProviderError, WholeTurn
 from remit_agent.models.providers import InProcessModel
-from remit_agent.run import PersonReply
-from remit_agent.session import Session, fork_run
-from remit_agent.toolbox.tool import HostTool, PreparedCall, ToolContext, ToolFailure
+from remit_agent.session.context import take_summary
+from remit_agent.session.journal.file import RunDirectory, list_runs, read_journal
+from remit_agent.session.journal.history import RunHistory
+from remit_agent.session.journal.lines import EndedLine, LessonOfferedLine, RunLimits, RunLine, TailLine, UserLine
+from remit_agent.session.run import PersonReply
+from remit_agent.session.session import Session, fork_run
+from remit_agent.tools.tool import HostTool, PreparedCall, ToolContext, ToolFailure
 
 DONE = Use("attempt_completion", {"result": "all done"}, "done")
 

@@ -6,11 +6,11 @@ import pytest
 
 from agent.model_wires import WIRES, endpoint_of, stream_turn
 from remit.rehearsal.scripted_model import ModelWire, Say, ScriptedModel, Use
-from remit_agent.calls import accept_turn
-from remit_agent.messages import ModelTurn, TextPart, ToolCallPart
+from remit.rehearsal.wire_faults import RETRY_AFTER_S, FaultKind, put_fault
 from remit_agent.models.library import LibraryModel
+from remit_agent.models.messages import ModelTurn, TextPart, ToolCallPart
 from remit_agent.models.port import RETRIED_KINDS, ErrorKind, ProviderError
-from remit_agent.models.wire_faults import RETRY_AFTER_S, FaultKind, put_fault
+from remit_agent.session.calls import accept_turn
 
 TURN = (Say("I will read two files."), Use("read_file", {"path": "a.py"}), Use("read_file", {"path": "b.py"}))
 FIRST, SECOND = {"path": "a.py"}, {"path": "b.py"}

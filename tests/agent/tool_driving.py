@@ -12,8 +12,8 @@ from gate.driving import governed, machine
 from remit.core.call import Citation, SessionKey, ToolCall, hash_arguments
 from remit.gate.gate import Gate
 from remit.gate.perform import Performed
-from remit_agent.messages import ImageRef, ToolCallPart
-from remit_agent.toolbox.tool import HostTool, ToolContext, ToolFailure
+from remit_agent.models.messages import ImageRef, ToolCallPart
+from remit_agent.tools.tool import HostTool, ToolContext, ToolFailure
 
 OPEN_INTENT = """\
 version: "1.0"

@@ -16,7 +16,7 @@ from gate.driving import governed
 from remit.rehearsal.anthropic_wire import AnthropicWire
 from remit.rehearsal.openai_wires import ChatWire
 from remit.rehearsal.scripted_model import Say, ScriptedModel, Use
-from remit_agent.models.wire_faults import put_fault
+from remit.rehearsal.wire_faults import put_fault
 from waiting import wait_until
 
 EDIT = {"path": "src/app.py", "content": "def main():\n    return 2\n"}

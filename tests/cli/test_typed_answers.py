@@ -10,7 +10,7 @@ import pytest
 from cli.test_approvals import Waiting, Watcher, governed, hook, records
 from remit.cli.policy.approvals import help_lines, parse_answer, prompt_text
 from remit.gate.people.questions import ListedQuestion, Question
-from remit_agent.terminal.replies import describe_answers
+from remit_agent.faces.terminal.replies import describe_answers
 
 __all__ = ["governed"]
 LONG = "\n".join(f"+line {n}" for n in range(100))

@@ -26,9 +26,9 @@ from remit.console.workers import RUN_WORKER
 from remit.core.clock import Clock
 from remit.workspace.place.workspace import workspace_at
 from remit.workspace.system_clock import SYSTEM_CLOCK
-from remit_agent.journal.file import Journal, RunDirectory, runs_folder
-from remit_agent.journal.lines import QuestionLine, ResultLine, RunLine, TurnLine, UserLine
-from remit_agent.messages import ModelTurn, TextPart, ThoughtPart, ToolCallPart
+from remit_agent.models.messages import ModelTurn, TextPart, ThoughtPart, ToolCallPart
+from remit_agent.session.journal.file import Journal, RunDirectory, runs_folder
+from remit_agent.session.journal.lines import QuestionLine, ResultLine, RunLine, TurnLine, UserLine
 from waiting import wait_until
 
 

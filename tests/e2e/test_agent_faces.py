@@ -25,7 +25,7 @@ from remit.ledger.verify_log import verify_log
 from remit.servers.environment import read_environment
 from remit.workspace.place.workspace import locate_workspace
 from remit_agent.faces.agent import RunRequest, open_run
-from remit_agent.session import SessionOptions
+from remit_agent.session.session import SessionOptions
 
 TIMEOUT_S = 120
 TASK = "Make add() add."

@@ -13,8 +13,8 @@ OTHER_DOORS = {
     "screen.py": "the pager's input, which its callers have escaped, where no pager starts",
     "view.py": "rich prints into a text, which `emit_view` escapes",
     "blame/blame.py": "an answer for a pipe, or one that `render_blame` has escaped",
-    "remit_agent/terminal/blocks.py": "rich prints into a text of the conversation, each part escaped",
-    "remit_agent/terminal/screen.py": "the conversation's blocks, escaped in blocks.py, above live lines",
+    "remit_agent/faces/terminal/blocks.py": "rich prints into a text of the conversation, each part escaped",
+    "remit_agent/faces/terminal/screen.py": "the conversation's blocks, escaped in blocks.py, above live lines",
     "policy/approvals.py": "the bell of a new card",
     "completion.py": "click's own script for a shell",
 }

@@ -14,9 +14,9 @@ from agent.tool_driving import CITED, ToolDriver
 from gate.driving import body, records
 from remit.core.decision import Finding
 from remit.gate.perform import ToolOutput, WorkspaceAccess
-from remit_agent.mcp_client import McpConnections, make_mcp_tools
-from remit_agent.offer import TOOLS
-from remit_agent.toolbox.tool import PreparedCall, ToolFailure
+from remit_agent.session.offer import TOOLS
+from remit_agent.tools.mcp_client import McpConnections, make_mcp_tools
+from remit_agent.tools.tool import PreparedCall, ToolFailure
 
 PATCH = "*** Begin Patch\n*** Update File: src/app.py\n@@\n-    return 1\n+    return 2\n*** End Patch"
 BLOCK = "<<<<<<< SEARCH\n    return 1\n=======\n    return 2\n>>>>>>> REPLACE"

@@ -20,7 +20,7 @@ from forked_commands import start_process
 from gate.driving import governed
 from remit.rehearsal.anthropic_wire import AnthropicWire
 from remit.rehearsal.scripted_model import Say, ScriptedModel, Use
-from remit_agent.models.wire_faults import put_fault
+from remit.rehearsal.wire_faults import put_fault
 from waiting import wait_until
 
 WRITTEN = {"path": "src/app.py", "content": "def main():\n    return 2\n"}

@@ -4,8 +4,8 @@ import sys
 from pathlib import Path
 
 from remit.core.clock import Waitable
-from remit_agent.run_command import run_screen
-from remit_agent.terminal.arguments import RunArguments
+from remit_agent.faces.run_command import run_screen
+from remit_agent.faces.terminal.arguments import RunArguments
 
 
 class FileClock:

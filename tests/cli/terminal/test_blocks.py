@@ -8,13 +8,21 @@ from hypothesis import strategies as st
 
 from remit.core.untrusted_input import sanitise_text
 from remit.gate.people.questions import ApprovalReply, Question
-from remit_agent.events import CallEnded, RetryWait, RunEvent
-from remit_agent.faces.replies import can_flag_answer
-from remit_agent.journal.lines import AnswerLine, EndedLine, QuestionLine, ResumedLine, RunLine, TurnLine, UserLine
-from remit_agent.messages import ModelTurn, TextPart, ToolCallPart
-from remit_agent.run import PersonReply
-from remit_agent.terminal.blocks import BlockRenderer, StatusFields, TextBlocks
-from remit_agent.terminal.replies import parse_reply
+from remit_agent.faces.questions import can_flag_answer
+from remit_agent.faces.terminal.blocks import BlockRenderer, StatusFields, TextBlocks
+from remit_agent.faces.terminal.replies import parse_reply
+from remit_agent.models.messages import ModelTurn, TextPart, ToolCallPart
+from remit_agent.session.events import CallEnded, RetryWait, RunEvent
+from remit_agent.session.journal.lines import (
+    AnswerLine,
+    EndedLine,
+    QuestionLine,
+    ResumedLine,
+    RunLine,
+    TurnLine,
+    UserLine,
+)
+from remit_agent.session.run import PersonReply
 
 EVIL = "\x1b]0;title\x07\x1b[2J\x1b[?1049h\r\u202eevil\x9b31m"
 ASKED = Question("q1", "s", "remit", "INT-001", "SCOPE_VIOLATION", "write a.py", "out of scope", path="a.py", risk=10)

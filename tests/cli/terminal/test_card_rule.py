@@ -5,7 +5,7 @@ from pathlib import Path
 from cli.terminal.terminals import Terminal
 from cli.terminal.test_screen import DONE, WRITE, is_asked, start, terminal
 from gate.driving import governed, records
-from remit_agent.terminal.screen import QUIET_S
+from remit_agent.faces.terminal.screen import QUIET_S
 
 __all__ = ["terminal"]
 

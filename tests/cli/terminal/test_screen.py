@@ -15,8 +15,8 @@ from cli.terminal.terminals import FORBIDDEN, Terminal
 from gate.driving import governed
 from remit.rehearsal.anthropic_wire import AnthropicWire
 from remit.rehearsal.scripted_model import Say, ScriptedModel, Use
-from remit_agent.models.wire_faults import put_fault
-from remit_agent.terminal.screen import QUIET_S
+from remit.rehearsal.wire_faults import put_fault
+from remit_agent.faces.terminal.screen import QUIET_S
 
 SCROLL_REGION = re.compile(r"\x1b\[\d+;\d+r")
 DONE = {"tool": "attempt_completion", "input": {"result": "All of it is done."}}

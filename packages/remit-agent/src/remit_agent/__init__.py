@@ -1,1 +1,1 @@
-"""REMIT-AGENT: Remit's own agent; `loop.py` first."""
+"""REMIT-AGENT: Remit's own agent; `session/loop.py` first."""

@@ -10,12 +10,12 @@ from msgspec.structs import replace
 
 from remit.gate.gate import Gate
 from remit.gate.machine import Environment
-from remit_agent.gate_access import GateAccess
-from remit_agent.mcp_client import McpConnections
 from remit_agent.models.providers import open_provider
-from remit_agent.offer import AgentToolbox
-from remit_agent.prompt.system_prompt import PromptSettings
-from remit_agent.session import Session, SessionOptions, fork_run
+from remit_agent.session.offer import AgentToolbox
+from remit_agent.session.session import Session, SessionOptions, fork_run
+from remit_agent.session.system_prompt import PromptSettings
+from remit_agent.tools.gate_access import GateAccess
+from remit_agent.tools.mcp_client import McpConnections
 
 NEWEST_RUN = ""
 

@@ -1,1 +1,1 @@
-"""Models behind one port: providers over HTTP, and a scripted model in process."""
+"""Messages, and models behind one port: providers over HTTP, and a scripted model in process."""

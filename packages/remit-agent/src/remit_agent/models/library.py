@@ -24,7 +24,8 @@ from pydantic_ai.models import Model, ModelRequestParameters, get_user_agent
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 
-from remit_agent.messages import (
+from remit_agent.models.endpoints import Endpoint
+from remit_agent.models.messages import (
     CallResult,
     ConversationItem,
     ImageRef,
@@ -36,7 +37,6 @@ from remit_agent.messages import (
     ToolCallPart,
     Usage,
 )
-from remit_agent.models.endpoints import Endpoint
 from remit_agent.models.port import (
     CallDelta,
     CompletionRequest,

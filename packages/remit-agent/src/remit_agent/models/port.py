@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 from msgspec import Struct
 
-from remit_agent.messages import Conversation, ModelTurn
+from remit_agent.models.messages import Conversation, ModelTurn
 
 ErrorKind: TypeAlias = Literal[
     "auth", "quota", "rejected", "window", "rate", "overloaded", "server", "connection", "truncated", "junk"

@@ -20,9 +20,9 @@ from remit.rehearsal.scripted_model import (
     ToolResult,
     Use,
 )
-from remit_agent.messages import CallResult, ModelPart, ModelTurn, TextPart, ToolCallPart, Usage, UserInput
 from remit_agent.models.endpoints import ModelNotOpened, NoSuchModel, find_endpoint
 from remit_agent.models.extra import name_missing_extra
+from remit_agent.models.messages import CallResult, ModelPart, ModelTurn, TextPart, ToolCallPart, Usage, UserInput
 from remit_agent.models.port import CallDelta, CompletionRequest, Delta, Provider, TextDelta, WholeTurn
 
 SCRIPTED = "scripted:"

@@ -14,9 +14,10 @@ from remit.core.redaction import redact
 from remit.core.untrusted_input import as_object, as_text
 from remit.gate.gate import Gate
 from remit.gate.intents.lessons import format_block_name, read_todo_lists
-from remit_agent.journal.file import JournalError, list_runs, read_first_and_last_line, read_journal
-from remit_agent.journal.history import RunHistory
-from remit_agent.journal.lines import (
+from remit_agent.models.messages import TextPart, ThoughtPart, ToolCallPart
+from remit_agent.session.journal.file import JournalError, list_runs, read_first_and_last_line, read_journal
+from remit_agent.session.journal.history import RunHistory
+from remit_agent.session.journal.lines import (
     AnswerLine,
     AnyLine,
     CommandEndedLine,
@@ -30,8 +31,7 @@ from remit_agent.journal.lines import (
     TurnLine,
     UserLine,
 )
-from remit_agent.messages import TextPart, ThoughtPart, ToolCallPart
-from remit_agent.modes import find_modes
+from remit_agent.session.modes import find_modes
 
 MAX_LISTED = 100
 MAX_ITEMS = 200

@@ -1,1 +1,0 @@
-"""The system prompt of the agent, and the fixed texts of its sections."""

@@ -1,1 +1,0 @@
-"""The tools of the agent: one module a family, listed in `host/offer.py`."""
