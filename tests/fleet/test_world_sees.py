@@ -14,9 +14,7 @@ from remit_fleet.board import (
     Ending,
     Hold,
     Landing,
-    OpenPlan,
     Proof,
-    Role,
     Task,
     TaskKey,
     TaskState,
@@ -48,9 +46,10 @@ class RepeatedTokenEngine(MemoryEngine):
 class UnprovedEngine(MemoryEngine):
     """Takes every pair for apart."""
 
-    def open_plan(self, plan: OpenPlan, tasks: Sequence[Task], roles: Mapping[str, Role] | None = None) -> None:
+    def beat(self, worker: Worker) -> Sequence[Hold]:
+        self.rows.proofs.update(dict.fromkeys(self.rows.proofs, APART))
         self.rows.prove_pair = call_apart
-        super().open_plan(plan, tasks, roles)
+        return super().beat(worker)
 
 
 def call_apart(_: Task | Hold, __: Task | Hold) -> Proof:

@@ -301,8 +301,8 @@ class World:
             self.issued = attempt.token
             self.say(f"claim {attempt.intent}/{attempt.attempt} at {attempt.worker}, token {attempt.token}")
             self.after(PREPARE_S, lambda attempt=attempt: self.start(attempt))
-        self.engine.ask_for_missed_landings()
-        if self.engine.rows.landers and not self.lands:
+        landers = self.engine.rows.landers
+        if not self.lands and landers and not self.engine.finish_landing(R, TARGET, landers[R, TARGET].workflow):
             self.gather()
 
     # Workers
@@ -531,6 +531,7 @@ class World:
     def order(self, kind: OrderKind, intent: str = "") -> None:
         self.say(f"a person: {kind} {intent or 'all'}")
         self.engine.give_order(Order(0, R, kind, intent, by="p"))
+        self.engine.ask_for_missed_landings()
         self.dispatch()
         self.after(2, self.beat_all)
 
@@ -559,7 +560,6 @@ class World:
         touched = {intent: tuple(change.lines) for intent, change in self.branches.items()}
         landing = self.engine.gather_landing(R, TARGET, old, touched)
         if landing is None:
-            self.engine.finish_landing(R, TARGET, self.engine.rows.landers[R, TARGET].workflow)
             return
         self.lands = True
         runs = 0

@@ -88,8 +88,13 @@ class ClaimRefused(RuntimeError):
 # -- plans and claims
 
 
-def open_plan(rows: Rows, plan: OpenPlan, tasks: Sequence[Task], roles: Mapping[str, Role]) -> None:
-    """Store a plan. Raises ValueError for an intent with an unfinished task, or with a need that nobody knows."""
+def open_plan(
+    rows: Rows, plan: OpenPlan, tasks: Sequence[Task], roles: Mapping[str, Role], *, is_rebuilt: bool = False
+) -> None:
+    """Store a plan. Raises ValueError for an intent with an unfinished task, or with a need that nobody knows.
+
+    What a rebuilt plan needs may be in a plan that is rebuilt later, or dropped from its own: then its task is blocked.
+    """
     intents = {task.intent for task in tasks}
     for task in tasks:
         known = rows.tasks.get(task.key)
@@ -98,7 +103,7 @@ def open_plan(rows: Rows, plan: OpenPlan, tasks: Sequence[Task], roles: Mapping[
                 f"{task.intent} is {known.state} in plan {known.plan!r}: it cannot be in {task.plan!r} too"
             )
         missing = [need for need in task.needs if need not in intents and not rows.tasks.get((task.repository, need))]
-        if missing:
+        if missing and not is_rebuilt:
             raise ValueError(f"{task.intent} needs {', '.join(missing)}: in no plan, and not known to have landed")
     measured = measure_tails(tasks)
     rows.plans[plan.id] = replace(plan, made_at=rows.now)

@@ -130,7 +130,7 @@ def rebuild_plan(
     store = TreeStore(context.workspace)
     known, landed, facts = find_attempts(store, plan.target), find_landed(context, plan.target), list_facts(context)
     engine.add_repository(repository)
-    engine.open_plan(plan, tasks, roles)
+    engine.open_plan(plan, tasks, roles, is_rebuilt=True)
     rebuilt: list[Task] = []
     for task in tasks:
         found, attempts_known = known.get(task.intent), facts.get(task.intent, [])

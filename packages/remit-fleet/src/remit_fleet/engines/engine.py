@@ -70,9 +70,16 @@ class Engine(ABC):
 
     # -- plans and claims
 
-    def open_plan(self, plan: OpenPlan, tasks: Sequence[Task], roles: Mapping[str, Role] | None = None) -> None:
+    def open_plan(
+        self,
+        plan: OpenPlan,
+        tasks: Sequence[Task],
+        roles: Mapping[str, Role] | None = None,
+        *,
+        is_rebuilt: bool = False,
+    ) -> None:
         with self.change(plan.repository) as rows:
-            moves.open_plan(rows, plan, tasks, roles or {})
+            moves.open_plan(rows, plan, tasks, roles or {}, is_rebuilt=is_rebuilt)
 
     def set_plan_budget(self, plan: OpenPlan, usd: float | None, tokens: int | None) -> None:
         """Set what a plan may spend; None leaves a bound as it is."""
