@@ -15,9 +15,10 @@ from remit.console.server import ConsoleServer
 from remit.core.assignment import hash_scope
 from remit.workspace.place.workspace import register_repository, workspace_at
 from remit_fleet.board import Claim, FleetRepository, OpenPlan, Task, Worker
-from remit_fleet.database.holds import claim_task
+from remit_fleet.database.rows import change_rows
 from remit_fleet.engines.dbos import DbosEngine
 from remit_fleet.fleet import find_repository_root, name_repository, open_fleet
+from remit_fleet.moves import claim_task
 
 HOSTILE = "<img src=x onerror=alert(1)>\u202e"
 PAGE = "/r/repo/fleet"
@@ -64,9 +65,9 @@ class FleetWorld:
         self.engine.beat(Worker("host:1", "workbench", slots=slots, agents=("small",)))
 
     def claim(self, intent: str) -> int:
-        with self.engine.store.write() as connection:
+        with change_rows(self.engine.store) as rows:
             claim = Claim(self.repository, intent, "host:1", "small")
-            return claim_task(self.engine.store, connection, claim, 60.0).token
+            return claim_task(rows, claim, 60.0).token
 
     def state_of(self, intent: str) -> str:
         return str(self.engine.read_board().tasks[self.repository, intent].state)

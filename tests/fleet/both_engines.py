@@ -19,16 +19,17 @@ from remit_fleet.board import (
     TaskKey,
     Worker,
 )
-from remit_fleet.database.holds import claim_task
+from remit_fleet.database.rows import change_rows
 from remit_fleet.database.store import open_store
 from remit_fleet.engines.dbos import DbosEngine, Timing
-from remit_fleet.engines.inline import InlineEngine
+from remit_fleet.engines.memory import MemoryEngine
+from remit_fleet.moves import claim_task
 
 PATIENT = Timing(dead_after_s=3600.0)
 """For workers that beat only once: however slow the machine is, they are there."""
 
-AnyEngine: TypeAlias = DbosEngine | InlineEngine
-ENGINES = ("inline", "sqlite")
+AnyEngine: TypeAlias = DbosEngine | MemoryEngine
+ENGINES = ("memory", "sqlite")
 REPOSITORY = "repo"
 
 
@@ -46,26 +47,25 @@ def open_engine(kind: str, folder: Path, *intents: str, role: Role, limits: Plan
     repository = FleetRepository(REPOSITORY, url="/repo")
     plan = OpenPlan("plan", REPOSITORY, "remit/next", limits=limits or PlanLimits())
     tasks = [make_task(intent, role) for intent in intents]
-    if kind == "inline":
-        engine: AnyEngine = InlineEngine([repository], prove_by_paths, roles=[role])
-        engine.open_plan(plan, tasks)
+    if kind == "memory":
+        engine: AnyEngine = MemoryEngine([repository], prove_by_paths)
     else:
         engine = DbosEngine(open_store(None, folder), PATIENT)
         engine.add_repository(repository)
-        engine.open_plan(plan, tasks, {role.name: role})
+    engine.open_plan(plan, tasks, {role.name: role})
     engine.beat(Worker("host:1", "host", slots=4, agents=("small",)))
     return engine
 
 
 def start(engine: AnyEngine, intent: str, usd: float = 0.0) -> Attempt:
     """Start an attempt as a worker does, and return it."""
-    if isinstance(engine, InlineEngine):
-        if key_of(intent) not in engine.live:
+    if isinstance(engine, MemoryEngine):
+        if key_of(intent) not in engine.rows.live:
             engine.dispatch()
     else:
         claim = Claim(REPOSITORY, intent, "host:1", "small", usd)
-        with engine.store.write() as connection:
-            claim_task(engine.store, connection, claim, 60.0)
+        with change_rows(engine.store) as rows:
+            claim_task(rows, claim, 60.0)
     attempt = engine.read_board().attempts[key_of(intent)]
     assert engine.move_attempt(attempt.token, attempt.key, AttemptState.STARTED)
     return replace(attempt, state=AttemptState.STARTED)

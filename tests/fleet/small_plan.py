@@ -26,9 +26,10 @@ from remit_fleet.board import (
     Task,
     Worker,
 )
-from remit_fleet.database.holds import claim_task
+from remit_fleet.database.rows import change_rows
 from remit_fleet.database.store import open_store
 from remit_fleet.engines.dbos import DbosEngine, Timing
+from remit_fleet.moves import claim_task
 from remit_fleet.rebuild import rebuild_plan
 from remit_fleet.workers.host import WorkerSettings
 from remit_fleet.workers.landing_rounds import find_base, land_handed_in, trees_folder
@@ -97,8 +98,8 @@ class SmallPlan:
     def begin(self, intent: str) -> Attempt:
         """Claim an attempt, and make its worktree as a worker does."""
         self.engine.beat(Worker("w:1", "here", slots=9, agents=("small",)))
-        with self.engine.store.write() as connection:
-            attempt = claim_task(self.engine.store, connection, Claim(REPOSITORY, intent, "w:1", "small"), 60.0)
+        with change_rows(self.engine.store) as rows:
+            attempt = claim_task(rows, Claim(REPOSITORY, intent, "w:1", "small"), 60.0)
         ended = [one for one in self.engine.list_attempts(attempt.key) if one.attempt < attempt.attempt]
         base = find_base(self.gate.workspace, TARGET)
         scope = (f"src/{intent.lower()}/**",)

@@ -12,10 +12,10 @@ from fleet.both_engines import PATIENT
 from fleet.fleet_driving import PlanRepository, git
 from remit.workspace.worktrees import PLAN_REFS
 from remit_fleet.board import AttemptEnd, AttemptState, Claim, Order, OrderKind, TaskState, Worker
-from remit_fleet.database.holds import claim_task
-from remit_fleet.database.landings import list_ready
+from remit_fleet.database.rows import change_rows
 from remit_fleet.database.store import open_store
 from remit_fleet.engines.dbos import DbosEngine
+from remit_fleet.moves import claim_task, list_ready
 from remit_fleet.schedule import schedule
 
 START = ("plan", "start", "--yes", "--agent-command=small=true {intent}")
@@ -136,9 +136,9 @@ def open_engine(plans: PlanRepository, home: Path) -> DbosEngine:
 def end_attempt(engine: DbosEngine, intent: str, how: AttemptEnd, failure: str, usd: float = 0.0) -> None:
     (repository,) = engine.read_board().repositories
     engine.beat(Worker("w:1", "here", slots=9, agents=("small",)))
-    with engine.store.write() as connection:
+    with change_rows(engine.store) as rows:
         claim = Claim(repository, intent, "w:1", "small", reserved_usd=usd)
-        attempt = claim_task(engine.store, connection, claim, 60.0)
+        attempt = claim_task(rows, claim, 60.0)
     assert engine.move_attempt(attempt.token, attempt.key, AttemptState.STARTED)
     assert engine.end_attempt(attempt.token, attempt.key, how, failure, failure)
 
@@ -194,8 +194,8 @@ def test_a_task_that_is_resumed_after_it_was_handed_in_is_ready_to_land(plans: P
     assert "there: `remit plan land INT-001`" in found
     assert plans.remit("plan", "resume", "INT-001", *plans.database) == "INT-001  handed_in\n"
     assert engine.read_board().tasks[repository, "INT-001"].state is TaskState.HANDED_IN
-    with engine.store.read() as connection:
-        assert [task.intent for task in list_ready(connection, repository, "remit/next")] == ["INT-001"]
+    with change_rows(engine.store) as rows:
+        assert [task.intent for task in list_ready(rows, repository, "remit/next")] == ["INT-001"]
 
 
 def test_every_task_is_dropped_only_after_a_yes(plans: PlanRepository) -> None:
@@ -274,8 +274,8 @@ def test_a_pause_is_no_silence(plans: PlanRepository, home: Path) -> None:
     engine = open_engine(plans, home)
     (repository,) = engine.read_board().repositories
     engine.beat(Worker("w:1", "here", slots=9, agents=("small",)))
-    with engine.store.write() as connection:
-        attempt = claim_task(engine.store, connection, Claim(repository, "INT-001", "w:1", "small"), 60.0)
+    with change_rows(engine.store) as rows:
+        attempt = claim_task(rows, Claim(repository, "INT-001", "w:1", "small"), 60.0)
     engine.give_order(Order(0, repository, OrderKind.PAUSE))
     before = engine.read_board().attempts[attempt.key].last_event_at
     engine.give_order(Order(0, repository, OrderKind.RESUME))

@@ -9,17 +9,15 @@ from fleet.small_plan import REPOSITORY, TARGET, SmallPlan, made_path
 from fleet.test_killed_landing import REPOSITORY as SHARED
 from fleet.test_killed_landing import hand_in, open_engine
 from gate.hooks.trusted_hooks import trust_all
-from remit_fleet.database.rows import find_task, store_task
 from remit_fleet.engines.dbos import DbosEngine
+from remit_fleet.moves import store_task
 from remit_fleet.workers.landing_rounds import land_handed_in
 
 
 def have_rivals(engine: DbosEngine, repository: str, intent: str, *numbers: int) -> None:
     """Let these attempts of a task be those of rivals that handed in."""
-    with engine.store.write() as connection:
-        task = find_task(connection, (repository, intent))
-        assert task is not None
-        store_task(engine.store, connection, task, replace(task, finished=numbers))
+    with engine.change(repository) as rows:
+        store_task(rows, replace(rows.tasks[repository, intent], finished=numbers))
 
 
 def test_a_rival_whose_work_is_not_here_does_not_hold_up_the_others(

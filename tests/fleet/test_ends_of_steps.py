@@ -12,9 +12,10 @@ from gate.driving import Agent, machine
 from remit.core.agents.row import AgentCommand
 from remit.workspace.place.assignment_file import AssignmentFile
 from remit_fleet.board import Attempt, AttemptEnd, AttemptState, Claim, Order, OrderKind, TaskKey, Worker
-from remit_fleet.database.holds import claim_task
+from remit_fleet.database.rows import change_rows
 from remit_fleet.engines.dbos import DbosEngine
 from remit_fleet.engines.workflows import StepEnd
+from remit_fleet.moves import claim_task
 from remit_fleet.workers.attempt_steps import AttemptSteps
 from remit_fleet.workers.host import WorkerHost, WorkerSettings
 from remit_fleet.workers.landing_rounds import trees_folder
@@ -66,7 +67,7 @@ class UnsteadyEngine(DbosEngine):
 
     is_away = True
 
-    def move_attempt(self, token: int, key: TaskKey, state: AttemptState, **columns: object) -> bool:
+    def move_attempt(self, token: int, key: TaskKey, state: AttemptState, **columns: str) -> bool:
         if state is AttemptState.STARTED and self.is_away:
             self.is_away = False
             raise OperationalError("x", {}, Exception("away"))
@@ -76,8 +77,8 @@ class UnsteadyEngine(DbosEngine):
 def test_a_message_of_a_person_is_in_the_brief_of_a_start_that_is_repeated(plan: SmallPlan) -> None:
     engine = UnsteadyEngine(plan.engine.store)
     engine.beat(Worker("w:1", "here", slots=1, agents=("small",)))
-    with engine.store.write() as connection:
-        attempt = claim_task(engine.store, connection, Claim(REPOSITORY, "INT-001", "w:1", "small"), 60.0)
+    with change_rows(engine.store) as rows:
+        attempt = claim_task(rows, Claim(REPOSITORY, "INT-001", "w:1", "small"), 60.0)
     engine.give_order(Order(0, REPOSITORY, OrderKind.STEER, "INT-001", body="mind the gap", by="ana"))
     command = AgentCommand((sys.executable, "-c", "import sys; print(sys.argv[1])", "{prompt}"))
     settings = WorkerSettings(1, {"small": command}, {}, plan.home, machine(plan.home))
@@ -88,7 +89,7 @@ def test_a_message_of_a_person_is_in_the_brief_of_a_start_that_is_repeated(plan:
     assert end == StepEnd(), said
     assert not engine.is_away
     assert "mind the gap" in said
-    assert engine.list_unheard(attempt.key) == ()
+    assert not engine.list_unheard(attempt.key)
 
 
 def test_messages_that_threads_deliver_at_once_are_each_left_once(plan: SmallPlan) -> None:

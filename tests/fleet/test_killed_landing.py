@@ -20,9 +20,10 @@ from remit_fleet.board import (
     Task,
     Worker,
 )
-from remit_fleet.database.holds import claim_task
+from remit_fleet.database.rows import change_rows
 from remit_fleet.database.store import open_store
 from remit_fleet.engines.dbos import DbosEngine
+from remit_fleet.moves import claim_task
 from remit_fleet.workers.landing_rounds import land_handed_in, land_members, list_members, make_lander
 
 REPOSITORY = "shared"
@@ -40,8 +41,8 @@ def open_engine(folder: Path, root: Path, ids: list[str]) -> DbosEngine:
 
 
 def hand_in(engine: DbosEngine, clone: Clone, intent: str) -> None:
-    with engine.store.write() as connection:
-        attempt = claim_task(engine.store, connection, Claim(REPOSITORY, intent, "w:1", "small"), 60.0)
+    with change_rows(engine.store) as rows:
+        attempt = claim_task(rows, Claim(REPOSITORY, intent, "w:1", "small"), 60.0)
     assert engine.move_attempt(attempt.token, attempt.key, AttemptState.STARTED)
     member = clone.hand_in(intent, attempt.attempt, {f"src/{intent.lower()}/new.py": f"made_by = {intent!r}\n"})
     head = clone.commit(member.commit)

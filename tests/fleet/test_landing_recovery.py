@@ -5,11 +5,11 @@ import shutil
 from pathlib import Path
 
 import pytest
-import sqlalchemy as sa
 
 from fleet.fleet_driving import Fleet
-from remit_fleet.database.landings import ask_for_landing, finish_landing
-from remit_fleet.database.store import landers, open_store
+from remit_fleet.database.rows import change_rows
+from remit_fleet.database.store import open_store
+from remit_fleet.moves import ask_for_landing, finish_landing
 
 pytestmark = pytest.mark.timeout(900)
 BREAKING_GIT = """#!/bin/sh
@@ -38,16 +38,13 @@ def test_the_train_of_a_landing_whose_git_is_killed_is_taken_up_by_another_landi
 
 def test_a_landing_that_is_told_twice_to_finish_does_not_end_the_next_one(home: Path) -> None:
     store = open_store(None, home)
-    asked: list[str] = []
-
-    def enqueue(_: sa.Connection, id: str, *place: str) -> None:
-        asked.append(id)
-
-    with store.write() as connection:
+    with change_rows(store) as rows:
         for _ in range(2):
-            ask_for_landing(store, connection, "repo", "remit/next", enqueue)
-        assert finish_landing(connection, "repo", "remit/next", asked[0])
-        ask_for_landing(store, connection, "repo", "remit/next", enqueue)
-        assert finish_landing(connection, "repo", "remit/next", asked[0])
-        assert len(asked) == 2
-        assert connection.execute(sa.select(landers.c.workflow)).scalars().all() == asked[1:]
+            ask_for_landing(rows, "repo", "remit/next")
+        (first,) = rows.landers.find()
+        assert finish_landing(rows, "repo", "remit/next", first.workflow)
+        ask_for_landing(rows, "repo", "remit/next")
+        assert finish_landing(rows, "repo", "remit/next", first.workflow)
+        assert rows.effects == [first, *rows.landers.find()]
+        assert len(rows.effects) == 2
+    store.close()

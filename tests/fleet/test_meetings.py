@@ -40,14 +40,7 @@ def drop(engine: AnyEngine, intent: str) -> None:
 
 def release(engine: AnyEngine) -> None:
     """Have the engine look, as its sweep does."""
-    from remit_fleet.database.conflicts import release_waiting
-    from remit_fleet.engines.dbos import DbosEngine
-
-    if isinstance(engine, DbosEngine):
-        with engine.store.write() as connection:
-            release_waiting(engine.store, connection, "repo")
-    else:
-        engine.release_waiting()
+    engine.release_waiting()
 
 
 def test_the_later_one_waits_until_the_owner_is_over(engine: AnyEngine) -> None:

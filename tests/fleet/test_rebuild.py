@@ -90,6 +90,19 @@ def test_plans_stages_and_landings_of_another_host_are_found_again(clones: tuple
     ]
 
 
+def test_a_plan_is_rebuilt_before_the_plan_of_what_it_needs(clones: tuple[Clone, Clone], tmp_path: Path) -> None:
+    engine = DbosEngine(open_store(None, tmp_path))
+    later = replace(PLAN, id="20260102-030406-cd34")
+    needing = replace(make_task(IDS[1]), plan=later.id, needs=(IDS[0],))
+    engine.add_repository(FleetRepository(PLAN.repository))
+    with pytest.raises(ValueError, match=f"{IDS[1]} needs {IDS[0]}: in no plan"):
+        engine.open_plan(later, [needing], ROLES)
+    for plan, task in ((later, needing), (PLAN, make_task(IDS[0]))):
+        rebuild_plan(engine, clones[0].gate, FleetRepository(PLAN.repository), plan, [task], ROLES)
+    assert [task.state for task in engine.read_board().tasks.values()] == [TaskState.WAITING] * 2
+    engine.store.close()
+
+
 def test_a_rebuilt_board_knows_when_attempts_ended_and_keeps_what_an_earlier_rival_handed_in(
     repository: Path, tmp_path: Path, home: Path
 ) -> None:

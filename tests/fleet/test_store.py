@@ -22,17 +22,19 @@ from remit_fleet.board import (
     Worker,
 )
 from remit_fleet.database import store as fleet_store
-from remit_fleet.database.holds import ClaimRefused, become_leader, claim_task
+from remit_fleet.database.rows import change_rows
 from remit_fleet.database.store import (
     MIGRATIONS,
     Store,
     StoreError,
+    become_leader,
     migrations,
     open_store,
     require_local_folder,
 )
-from remit_fleet.engines import Engine
 from remit_fleet.engines.dbos import DbosEngine
+from remit_fleet.engines.engine import Engine
+from remit_fleet.moves import ClaimRefused, claim_task
 
 KEY = ("repo", "INT-001")
 
@@ -58,8 +60,8 @@ def open_engine(store: Store, *tasks: Task) -> DbosEngine:
 
 
 def claim(store: Store, intent: str, worker: str = "host:1") -> int:
-    with store.write() as connection:
-        return claim_task(store, connection, Claim("repo", intent, worker, "small"), 60.0).token
+    with change_rows(store) as rows:
+        return claim_task(rows, Claim("repo", intent, worker, "small"), 60.0).token
 
 
 def test_the_engine_keeps_the_protocol(store: Store) -> None:
@@ -154,6 +156,24 @@ def test_an_order_pauses_resumes_and_stops(store: Store) -> None:
         assert engine.read_board().tasks[KEY].state == state
     assert engine.read_board().holds == {}
     assert [attempt.ended_as for attempt in engine.list_attempts(KEY)] == [AttemptEnd.CANCELLED]
+
+
+def test_a_deed_reads_what_it_has_written(store: Store) -> None:
+    engine = open_engine(store)
+    token = claim(store, "INT-001")
+    with change_rows(store, "repo") as rows:
+        hold, attempt = rows.holds[KEY], rows.live[KEY]
+        for _ in range(2):
+            rows.holds.pop(KEY, None)
+            assert rows.holds.get(KEY) is None
+            assert rows.holds.find(repository="repo") == []
+            rows.holds[KEY] = replace(hold, token=token + 1)
+            assert rows.holds[KEY].token == token + 1
+        rows.holds.pop(KEY, None)
+        rows.close(replace(attempt, state=AttemptState.ENDED, ended_as=AttemptEnd.LOST, ended_at=rows.now))
+        assert rows.live.get(KEY) is None
+        assert [each.attempt for each in rows.list_ended(rows.tasks[KEY])] == [1]
+    assert engine.read_board().holds == engine.read_board().attempts == {}
 
 
 def test_one_holder_leads_until_its_time_is_over(store: Store) -> None:

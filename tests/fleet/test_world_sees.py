@@ -1,94 +1,101 @@
 """Engines that are wrong on purpose: each breaks a law that the world has to notice."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace as replace_settings
 
 import pytest
 from msgspec.structs import replace
 
-from fleet.world import ROUGH, LawBroken, Settings, World
+from fleet.world import APART, ROUGH, LawBroken, R, Settings, World
 from remit_fleet.board import (
     Attempt,
     AttemptEnd,
-    Board,
     Claim,
     Ending,
+    Hold,
+    Landing,
     Proof,
-    ProofAnswer,
     Task,
     TaskKey,
     TaskState,
+    Worker,
 )
-from remit_fleet.engines.inline import InlineEngine
+from remit_fleet.engines.memory import MemoryEngine
+from remit_fleet.rows import Rows
 
-SETTINGS = replace_settings(ROUGH, overlap=0.5, frozen=0.2)
+SETTINGS = replace_settings(ROUGH, overlap=0.5, frozen=0.2, died=0.2)
 
 
-class TokenBlindEngine(InlineEngine):
+class TokenBlindEngine(MemoryEngine):
     """Accepts effects of superseded attempts."""
 
-    def _find_attempt(self, token: int, key: TaskKey) -> Attempt | None:
-        return self.live.get(key)
+    def find_live(self, rows: Rows, token: int, key: TaskKey) -> tuple[Attempt, Task] | None:
+        attempt = rows.live.get(key)
+        return (attempt, rows.tasks[key]) if attempt is not None else None
 
 
-class RepeatedTokenEngine(InlineEngine):
+class RepeatedTokenEngine(MemoryEngine):
     """Gives the same token twice."""
 
     def dispatch(self) -> tuple[Claim, ...]:
         claims = super().dispatch()
-        self.repositories = {id: replace(repository, token_last=3) for id, repository in self.repositories.items()}
+        self.rows.repositories[R] = replace(self.rows.repositories[R], token_last=3)
         return claims
 
 
-class UnprovedEngine(InlineEngine):
+class UnprovedEngine(MemoryEngine):
     """Takes every pair for apart."""
 
-    def _prove(self, task: Task) -> None:
-        super()._prove(task)
-        self.proofs = dict.fromkeys(self.proofs, Proof(ProofAnswer.APART))
+    def beat(self, worker: Worker) -> Sequence[Hold]:
+        self.rows.proofs.update(dict.fromkeys(self.rows.proofs, APART))
+        self.rows.prove_pair = call_apart
+        return super().beat(worker)
 
 
-class CrowdedEngine(InlineEngine):
+def call_apart(_: Task | Hold, __: Task | Hold) -> Proof:
+    return APART
+
+
+class CrowdedEngine(MemoryEngine):
     """Sees a slot more at each worker than there is."""
 
-    def _view_board(self) -> Board:
-        board = super()._view_board()
-        workers = {id: replace(worker, slots=worker.slots + 1) for id, worker in board.workers.items()}
-        return replace(board, workers=workers)
+    def beat(self, worker: Worker) -> Sequence[Hold]:
+        return super().beat(replace(worker, slots=worker.slots + 1))
 
 
-class ForgetfulEngine(InlineEngine):
+class ForgetfulEngine(MemoryEngine):
     """Never ends what is over."""
 
     def sweep(self) -> Sequence[Ending]:
         return ()
 
 
-class IdleLanderEngine(InlineEngine):
+class IdleLanderEngine(MemoryEngine):
     """Forgets that a task was handed in."""
 
-    def enqueue_landing(self, repository: str, target: str) -> None:
-        if len(self.landings) < 5:
-            super().enqueue_landing(repository, target)
+    def gather_landing(
+        self, repository: str, target: str, old: str, touched: Mapping[str, Sequence[str]]
+    ) -> Landing | None:
+        return super().gather_landing(repository, target, old, touched) if len(self.rows.landings) < 5 else None
 
 
-class SpendthriftEngine(InlineEngine):
+class SpendthriftEngine(MemoryEngine):
     """Reserves nothing."""
 
     def dispatch(self) -> tuple[Claim, ...]:
-        before = self.budgets.copy()
+        before = self.rows.budgets.copy()
         claims = super().dispatch()
-        self.budgets = before
+        self.rows.budgets.update(before)
         return claims
 
 
-class LooseHoldEngine(InlineEngine):
+class LooseHoldEngine(MemoryEngine):
     """Frees the paths of what was handed in before it has landed."""
 
     def end_attempt(self, token: int, key: TaskKey, ended_as: AttemptEnd, failure: str = "", why: str = "") -> bool:
         accepted = super().end_attempt(token, key, ended_as, failure, why)
-        if self.tasks[key].state is TaskState.HANDED_IN:
-            self.holds.pop(key, None)
+        if self.rows.tasks[key].state is TaskState.HANDED_IN:
+            self.rows.holds.pop(key, None)
         return accepted
 
 
@@ -105,7 +112,7 @@ class LooseHoldEngine(InlineEngine):
         (LooseHoldEngine, "KeyError"),
     ],
 )
-def test_a_wrong_engine_is_found(engine: type[InlineEngine], law: str) -> None:
+def test_a_wrong_engine_is_found(engine: type[MemoryEngine], law: str) -> None:
     settings = replace_settings(SETTINGS, budget_usd=3.0) if engine is SpendthriftEngine else SETTINGS
     with pytest.raises(LawBroken, match=law):
         run_seeds(engine, settings)
@@ -118,7 +125,7 @@ def test_a_broken_law_prints_the_script_that_led_there() -> None:
     assert "claim INT-" in str(broken.value)
 
 
-def run_seeds(engine: type[InlineEngine], settings: Settings, *, log: bool = False) -> None:
+def run_seeds(engine: type[MemoryEngine], settings: Settings, *, log: bool = False) -> None:
     """Run some seeds around an engine."""
 
     class BrokenWorld(World):

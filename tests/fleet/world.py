@@ -1,4 +1,4 @@
-"""A world of scripted agents, failing workers and people around the inline engine, with the laws of the fleet checked
+"""A world of scripted agents, failing workers and people around the engine in memory; the laws of the fleet are checked
 after each event. Everything is drawn from a seed: the same seed is the same run."""
 
 import traceback
@@ -16,6 +16,7 @@ from remit_fleet.board import (
     AttemptEnd,
     AttemptState,
     FleetRepository,
+    Hold,
     Landing,
     LandingState,
     OpenPlan,
@@ -31,7 +32,7 @@ from remit_fleet.board import (
     Worker,
 )
 from remit_fleet.conflict import ConflictKind, Evidence, Party
-from remit_fleet.engines.inline import InlineEngine
+from remit_fleet.engines.memory import MemoryEngine
 from remit_fleet.landing.merge_rules import find_lost_line
 from remit_fleet.schedule import explain_waits, measure_tails
 from remit_fleet.states import FINAL_STATES, ImpossibleMove, rebuild_task
@@ -168,7 +169,7 @@ def find_bound(figures: Figures, agents: int) -> float:
 class World:
     """One seeded run. `run` returns its figures, or raises LawBroken."""
 
-    engine_type = InlineEngine
+    engine_type = MemoryEngine
 
     def __init__(self, seed: int, settings: Settings = CALM, *, log: bool = False) -> None:
         self.seed, self.settings = seed, settings
@@ -196,6 +197,8 @@ class World:
         self.landed: dict[str, int] = {}
         self.issued = 0
         self.last_new = ""
+        self.lands = False
+        """Whether a train is verified now."""
         self.seen = 0
         """Events of the feed that the person has read."""
         self.clashing: dict[str, str] = {}
@@ -204,7 +207,7 @@ class World:
 
     # Building
 
-    def build(self) -> InlineEngine:
+    def build(self) -> MemoryEngine:
         """Draw the plan, and open it."""
         s, chance = self.settings, self.chance
         tasks: list[Task] = []
@@ -227,10 +230,10 @@ class World:
         stages = tuple(f"stage {n}" for n in range(1, s.stages + 1))
         max_usd = 1.0 if budgets else None
         roles = [Role(name, (AGENT,), max_usd=max_usd, estimate_usd=0.5, chain=stages) for name in ("builder", *stages)]
-        engine = self.engine_type([FleetRepository(R, train=s.train)], prove_by_paths, roles=roles, budgets=budgets)
-        engine.open_plan(OpenPlan("p", R, TARGET), tasks)
+        engine = self.engine_type([FleetRepository(R, train=s.train)], prove_by_paths, budgets=budgets)
+        engine.open_plan(OpenPlan("p", R, TARGET), tasks, {role.name: role for role in roles})
         if not s.is_ranked:
-            engine.tasks |= {key: replace(task, tail_s=0.0) for key, task in engine.tasks.items()}
+            engine.rows.tasks.update({key: replace(task, tail_s=0.0) for key, task in engine.rows.tasks.items()})
         exact = [replace(task, estimate_s=self.seconds[task.intent]) for task in tasks]
         self.figures.work_s = sum(self.seconds.values())
         crowds: defaultdict[str, float] = defaultdict(float)
@@ -276,9 +279,9 @@ class World:
     def wait_for_breakers(self) -> None:
         """Dispatch once the next breaker closes, as the sweeper of a real engine does every few seconds."""
         engine = self.engine
-        closing = [breaker.until - engine.now for breaker in engine.breakers.values() if breaker.until is not None]
+        closing = [breaker.until - engine.now for breaker in engine.rows.breakers.values() if breaker.until is not None]
         later = [seconds for seconds in closing if seconds >= 0]
-        if later and any(task.state not in FINAL_STATES for task in engine.tasks.values()):
+        if later and any(task.state not in FINAL_STATES for task in engine.rows.tasks.values()):
             self.after(min(later) + 1, self.dispatch)
 
     def after(self, seconds: float, act: Callable[[], None]) -> None:
@@ -292,13 +295,14 @@ class World:
     def dispatch(self) -> None:
         """Have the engine start what can start, and gather a landing where one is wanted."""
         for claim in self.engine.dispatch():
-            attempt = self.engine.live[claim.key]
+            attempt = self.engine.rows.live[claim.key]
             if attempt.token <= self.issued:
                 self.fail(f"2: token {attempt.token} after {self.issued}")
             self.issued = attempt.token
             self.say(f"claim {attempt.intent}/{attempt.attempt} at {attempt.worker}, token {attempt.token}")
             self.after(PREPARE_S, lambda attempt=attempt: self.start(attempt))
-        if (R, TARGET) in self.engine.wanted and (R, TARGET) not in self.engine.landing:
+        landers = self.engine.rows.landers
+        if not self.lands and landers and not self.engine.finish_landing(R, TARGET, landers[R, TARGET].workflow):
             self.gather()
 
     # Workers
@@ -336,7 +340,7 @@ class World:
             self.figures.ends[ending.ended_as] += 1
         self.after(1, self.beat_all)
         if any(process.hangs for process in self.processes.values()):
-            self.after(self.engine.repositories[R].stall_s + 1, self.sweep)
+            self.after(self.engine.rows.repositories[R].stall_s + 1, self.sweep)
         self.check_rows()
         self.dispatch()
 
@@ -350,7 +354,7 @@ class World:
         self.gone[worker] = self.engine.now
         for token in [token for token, process in self.processes.items() if process.worker == worker]:
             del self.processes[token]
-        del self.engine.workers[worker]
+        del self.engine.rows.workers[worker]
         self.after(LEASE_S + 1, self.sweep)
         self.after(30, self.replace_worker)
 
@@ -376,7 +380,7 @@ class World:
         del self.frozen[worker]
         self.gone.pop(worker, None)
         for process in [p for p in self.processes.values() if p.worker == worker]:
-            live = self.engine.live.get(process.key)
+            live = self.engine.rows.live.get(process.key)
             superseded = live is None or live.token != process.token
             if self.engine.move_attempt(process.token, process.key, AttemptState.STARTED) == superseded:
                 self.fail(f"2: token {process.token} of {process.key[1]} was accepted after it was superseded")
@@ -438,7 +442,7 @@ class World:
         """The agent is done: it reports, now or as soon as its worker moves again."""
         if self.processes.get(process.token) is not process or process.hangs:
             return
-        task = self.engine.tasks[process.key]
+        task = self.engine.rows.tasks[process.key]
         if task.state is TaskState.PAUSED:
             self.after(60, lambda: self.end(process, ending, failure))
             return
@@ -455,15 +459,15 @@ class World:
         del self.processes[process.token]
         ending, failure = process.ending
         intent = process.key[1]
-        hold = self.engine.holds.get(process.key)
-        is_current = hold is not None and hold.token == process.token and process.key in self.engine.live
+        hold = self.engine.rows.holds.get(process.key)
+        is_current = hold is not None and hold.token == process.token and process.key in self.engine.rows.live
         if ending is AttemptEnd.HANDED_IN:
-            scope = hold.scope if hold is not None and is_current else self.engine.tasks[process.key].scope
+            scope = hold.scope if hold is not None and is_current else self.engine.rows.tasks[process.key].scope
             written = self.draw_writes(scope)
             if set(written) - set(scope):
                 self.say(f"{intent}/{process.number} wrote outside its set")
                 ending, failure = AttemptEnd.FAILED, "wrote outside"
-            elif is_current and self.engine.tasks[process.key].stage == self.settings.stages:
+            elif is_current and self.engine.rows.tasks[process.key].stage == self.settings.stages:
                 lines = {path: (f"{intent}/{process.number}:{path}",) for path in written}
                 self.branches[intent] = Change(process.number, process.token, process.base, lines)
         self.use(process, 4)
@@ -488,7 +492,7 @@ class World:
     def use(self, process: Process, calls: int) -> None:
         """Record usage. The role's limit ends an attempt between two calls."""
         process.usd += calls * CALL_USD
-        attempt = self.engine.live.get(process.key)
+        attempt = self.engine.rows.live.get(process.key)
         if attempt is not None and attempt.token == process.token:
             self.engine.record_usage(process.token, replace(attempt, usd=process.usd, turns=attempt.turns + calls))
 
@@ -497,19 +501,19 @@ class World:
             self.say(f"{process.key[1]}/{process.number} hangs")
             self.use(process, 0)
             process.hangs = True
-            self.after(self.engine.repositories[R].stall_s + 1, self.sweep)
+            self.after(self.engine.rows.repositories[R].stall_s + 1, self.sweep)
 
     def grow(self, process: Process) -> None:
         """The agent needs one path more: it gets it, gives its set back and claims both later, or manages without."""
         if self.processes.get(process.token) is not process or process.worker in self.frozen or process.hangs:
             return
-        task = self.engine.tasks[process.key]
+        task = self.engine.rows.tasks[process.key]
         more = f"f{self.chance.randrange(self.settings.tasks)}/{self.chance.randrange(2)}"
         scope = tuple(sorted({*task.scope, more}))
         owner = self.engine.widen_hold(process.token, process.key, scope, name_scope(scope))
         self.say(f"{process.key[1]} wants {more}: {owner or 'free'}")
         manages_without = self.chance.random() < 0.3
-        if owner is not None and process.key in self.engine.live and not manages_without:
+        if owner is not None and process.key in self.engine.rows.live and not manages_without:
             process.ending = (AttemptEnd.CANCELLED, "")
             self.report(process)
             self.dispatch()
@@ -527,6 +531,7 @@ class World:
     def order(self, kind: OrderKind, intent: str = "") -> None:
         self.say(f"a person: {kind} {intent or 'all'}")
         self.engine.give_order(Order(0, R, kind, intent, by="p"))
+        self.engine.ask_for_missed_landings()
         self.dispatch()
         self.after(2, self.beat_all)
 
@@ -544,7 +549,7 @@ class World:
         self.jumped += seconds
         self.engine.now = self.clock + self.jumped
         self.say(f"the clock jumps by {seconds:.0f} s")
-        self.after(abs(seconds) + self.engine.repositories[R].stall_s + LEASE_S, self.sweep)
+        self.after(abs(seconds) + self.engine.rows.repositories[R].stall_s + LEASE_S, self.sweep)
         self.reap()
 
     # Landing
@@ -556,6 +561,7 @@ class World:
         landing = self.engine.gather_landing(R, TARGET, old, touched)
         if landing is None:
             return
+        self.lands = True
         runs = 0
 
         def is_green(some: Sequence[str]) -> bool:
@@ -597,6 +603,7 @@ class World:
 
     def settle(self, landing: Landing, good: Sequence[str], conflicts: Sequence[Evidence]) -> None:
         """Swap the target, unless somebody moved it meanwhile."""
+        self.lands = False
         tip = f"c{len(self.commits) - 1}"
         if tip != landing.old:
             self.say(f"landing {landing.id}: the target moved")
@@ -608,8 +615,8 @@ class World:
         done = replace(landing, state=state, new=new, why="red")
         for evidence in conflicts:
             self.sent_back[evidence.later.intent] = self.branches[evidence.later.intent].number
-        scopes = {intent: set(self.engine.holds[R, intent].scope) for intent in good}
-        tokens = {intent: self.engine.holds[R, intent].token for intent in good}
+        scopes = {intent: set(self.engine.rows.holds[R, intent].scope) for intent in good}
+        tokens = {intent: self.engine.rows.holds[R, intent].token for intent in good}
         if not self.engine.settle_landing(done, good, conflicts):
             self.fail(f"landing {landing.id} was refused though no member has been superseded")
         if good:
@@ -652,17 +659,17 @@ class World:
         """Check what holds after each event."""
         engine = self.engine
         # 1. No two holds share a path.
-        held = [hold.scope for hold in engine.holds.values()]
+        held = [hold.scope for hold in engine.rows.holds.values()]
         if len(set[str]().union(*held)) != sum(map(len, held)):
             self.fail("1: two holds share a path")
         # 5. Spent stays within the budget and one call for each running attempt's end.
-        for budget in engine.budgets.values():
-            spent = budget.spent_usd + sum(attempt.usd or 0.0 for attempt in engine.live.values())
+        for budget in engine.rows.budgets.values():
+            spent = budget.spent_usd + sum(attempt.usd or 0.0 for attempt in engine.rows.live.values())
             if budget.usd is not None and spent > budget.usd + CALL_USD:
                 self.fail(f"5: {spent:.2f} USD spent of {budget.usd:.2f}")
         # 7. No worker runs more than it has slots for, in rows or in processes.
         slots = self.settings.slots
-        for taken in ([a.worker for a in engine.live.values()], [p.worker for p in self.processes.values()]):
+        for taken in ([a.worker for a in engine.rows.live.values()], [p.worker for p in self.processes.values()]):
             if len(set(taken)) < len(taken) and max(map(taken.count, taken)) > slots:
                 self.fail("7: a worker runs more than it has slots for")
         if self.settings.thorough or self.figures.events % 16 == 0:
@@ -672,28 +679,28 @@ class World:
 
     def answer_questions(self) -> None:
         """A person answers each question after a while."""
-        events = self.engine.events
+        events = self.engine.rows.events
         for event in events[self.seen :] if len(events) > self.seen else ():
-            if event.body.get("state") is TaskState.ASKING:
+            if event.body.get("state") == TaskState.ASKING:
                 kind = OrderKind.DROP if self.chance.random() < 0.2 else OrderKind.RESUME
                 key = event.repository, event.intent
                 self.after(120, lambda key=key, kind=kind: self.reply(key, kind))
         self.seen = len(events)
 
     def reply(self, key: TaskKey, kind: OrderKind) -> None:
-        if self.engine.tasks[key].state is TaskState.ASKING:
+        if self.engine.rows.tasks[key].state is TaskState.ASKING:
             self.order(kind, key[1])
 
     def check_waits(self) -> None:
         """3: what is not final says what it waits for."""
-        for key, why in explain_waits(self.engine.read_board()).items():
+        for key, why in explain_waits(self.engine.view_board()).items():
             if not why:
                 self.fail(f"3: {key[1]} does not say what it waits for")
 
     def check_rows(self) -> None:
         """10: after a sweep there is no row without a process, and none of a worker that is gone."""
         now = self.engine.now
-        for key, attempt in self.engine.live.items():
+        for key, attempt in self.engine.rows.live.items():
             away = self.gone.get(attempt.worker)
             if away is not None and now - away > LEASE_S + 2 and attempt.started_at < away:
                 self.fail(f"10: {key[1]} runs at {attempt.worker}, which has been gone for {now - away:.0f} s")
@@ -703,7 +710,7 @@ class World:
 
     def check_files(self) -> None:
         """9: what landed, and the branches that were handed in, tell how far each task is."""
-        for key, task in self.engine.tasks.items():
+        for key, task in self.engine.rows.tasks.items():
             change = self.branches.get(key[1])
             is_handed_in = change is not None and change.number > self.sent_back.get(key[1], 0)
             landed = f"c{self.landed[key[1]]}" if key[1] in self.landed else ""
@@ -715,9 +722,9 @@ class World:
 
     def check_end(self) -> None:
         """3: every task is final."""
-        open_tasks = [task for task in self.engine.tasks.values() if task.state not in FINAL_STATES]
+        open_tasks = [task for task in self.engine.rows.tasks.values() if task.state not in FINAL_STATES]
         if open_tasks:
-            waits = explain_waits(self.engine.read_board())
+            waits = explain_waits(self.engine.view_board())
             self.fail("3: " + "; ".join(f"{task.intent} waits for {waits[task.key]}" for task in open_tasks))
         self.check_rows()
         self.check_files()
@@ -725,7 +732,7 @@ class World:
         self.figures.landed = len(self.landed)
 
 
-def prove_by_paths(one: Task, other: Task) -> Proof:
+def prove_by_paths(one: Task | Hold, other: Task | Hold) -> Proof:
     """Prove write sets that are plain lists of paths."""
     if set(one.scope).isdisjoint(other.scope):
         return APART

@@ -8,7 +8,7 @@ and the effects are compared and recorded (`remember.py`).
   while the tool acts and while a person thinks.
 - Remit's own tools (`remit_tool`) act within the turn, because they work on the state.
 - `act` runs in the caller's thread and gets a `WorkspaceAccess`: a file tool writes the judged files with
-  `write_files`, a command runs with `run_command`, bare or contained as decided. Nothing else may
+  `write_contents`, a command runs with `run_command`, bare or contained as decided. Nothing else may
   write to the workspace.
 - `performed` is the output of a call that acted before a crash: the effects are compared and recorded without `act`.
 - A call id is recorded once, however often performed: `fate` returns the call's state.
@@ -133,7 +133,7 @@ class WorkspaceAccess:
         for place in self.judged_places(path):
             remove_below(self.find_root(place), place, follow_links=False)
 
-    def write_files(self, files: Iterable[WrittenFile]) -> None:
+    def write_contents(self, files: Iterable[WrittenFile]) -> None:
         """Write all files or none: an error gives those of before their contents back. Raises OSError."""
         done: list[WrittenFile] = []
         try:

@@ -493,7 +493,7 @@ def apply_patch_to_workspace(
 
     def act(access: WorkspaceAccess) -> ToolOutput:
         contents = check_patch(gate, patch)  # the files may have changed while the call was judged
-        access.write_files(content.file for content in contents)
+        access.write_contents(content.file for content in contents)
         merged = tuple(content.file.path for content in contents if content.is_merged)
         origin = f" of {patch.intent_id}/{patch.attempt}" if patch.intent_id else ""
         data: dict[str, Any] = {"patch": patch.sha256, "merged": list(merged)}

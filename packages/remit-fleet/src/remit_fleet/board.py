@@ -390,6 +390,30 @@ class Landing(Struct, frozen=True):
     at: float = 0.0
 
 
+class LandingRun(Struct, frozen=True):
+    """Landing under way at a target, by the workflow that gathers one train after the other."""
+
+    repository: str
+    target: str
+    workflow: str
+
+
+class StoredNote(Struct, frozen=True):
+    """Message to an attempt as the fleet keeps it. `source` names what it was made of, and is stored once."""
+
+    id: int
+    repository: str
+    plan: str
+    from_intent: str
+    to_intent: str
+    kind: str
+    text: str
+    paths: tuple[str, ...] = ()
+    attempt: int | None = None
+    source: str = ""
+    at: float | None = None
+
+
 class SpendingBudget(Struct, frozen=True):
     """Limits, reservations and spending of one budget. `scope` is fleet, repository, plan, intent, role, task or agent;
     `key` names the instance.

@@ -72,6 +72,21 @@ class Settlement(Struct, frozen=True):
     """Whether what was handed in stays so, and lands once the person has answered."""
 
 
+class SettledConflict(Struct, frozen=True):
+    """Settled meeting of two intents, `a` the earlier. `rounds` counts those of the pair, this one among them."""
+
+    id: int
+    repository: str
+    kind: ConflictKind
+    a: str
+    b: str
+    paths: tuple[str, ...]
+    evidence: Evidence
+    rounds: int
+    settled_as: SettlementKind
+    at: float
+
+
 def decide(evidence: Evidence) -> Settlement:
     """Return the settlement of a conflict. A person is asked if no rule settles the conflict."""
     earlier, later = evidence.earlier, evidence.later

@@ -18,6 +18,7 @@ from remit_fleet.board import (
     Board,
     Claim,
     FleetRepository,
+    Hold,
     Landing,
     LandingState,
     OpenPlan,
@@ -34,7 +35,7 @@ from remit_fleet.board import (
     pair_scopes,
 )
 from remit_fleet.budget import Amount, describe_amount
-from remit_fleet.engines.inline import InlineEngine
+from remit_fleet.engines.memory import MemoryEngine
 from remit_fleet.schedule import explain_waits
 from remit_fleet.states import FINAL_STATES
 
@@ -211,31 +212,34 @@ def forecast_plan(board: Board, past: Iterable[PastAttempts] = (), verify_s: flo
     Each attempt takes what earlier ones of its agent and role took, else its task's estimate, and hands in; each
     landing takes `verify_s` and is green. A pair without a proof on the board is apart.
     """
-    roles, known = board.roles.values(), {(each.role, each.agent): each for each in past}
-    engine = InlineEngine(board.repositories.values(), _prove_by(board), roles=roles, budgets=board.budgets.values())
+    known = {(each.role, each.agent): each for each in past}
+    engine = MemoryEngine(board.repositories.values(), _prove_by(board), budgets=board.budgets.values())
     for plan in board.plans.values():
-        engine.open_plan(plan, [task for task in board.tasks.values() if task.plan == plan.id])
+        engine.open_plan(plan, [task for task in board.tasks.values() if task.plan == plan.id], board.roles)
     for worker in board.workers.values():
         engine.beat(worker)
-    engine.breakers.update(board.breakers)
+    engine.rows.breakers.update(board.breakers)
     rows: list[ForecastRow] = []
     lands_s: dict[TaskKey, float] = {}
     agenda: list[tuple[float, int, Claim | Landing]] = []
+    landing: set[tuple[str, str]] = set()
     while True:
         for claim in engine.dispatch():
             row = _start(engine, claim, known)
             rows.append(row)
             heappush(agenda, (row.ends_s, len(rows), claim))
-        for place in list(engine.wanted):
-            landing = engine.gather_landing(*place, old="", touched={})
-            if landing is not None:
-                heappush(agenda, (engine.now + verify_s, -landing.id, landing))
+        for repository, target in [place for place in engine.rows.landers if place not in landing]:
+            train = engine.gather_landing(repository, target, old="", touched={})
+            if train is not None:
+                landing.add((repository, target))
+                heappush(agenda, (engine.now + verify_s, -train.id, train))
         if not agenda:
             break
         engine.now, _, done = heappop(agenda)
         if isinstance(done, Claim):
-            engine.end_attempt(engine.live[done.key].token, done.key, AttemptEnd.HANDED_IN)
+            engine.end_attempt(engine.rows.live[done.key].token, done.key, AttemptEnd.HANDED_IN)
         else:
+            landing.discard((done.repository, done.target))
             engine.settle_landing(replace(done, state=LandingState.LANDED, new="forecast"), done.members)
             lands_s.update({(done.repository, intent): engine.now for intent in done.members})
     return Forecast(tuple(rows), lands_s, explain_waits(engine.read_board()))
@@ -327,11 +331,11 @@ def format_time(seconds: float) -> str:
     return f"{minutes} min" if minutes or not seconds else f"{seconds:.0f} s"
 
 
-def _start(engine: InlineEngine, claim: Claim, known: Mapping[tuple[str, str], PastAttempts]) -> ForecastRow:
+def _start(engine: MemoryEngine, claim: Claim, known: Mapping[tuple[str, str], PastAttempts]) -> ForecastRow:
     """Start the claimed attempt with what it will have used, and return its row."""
-    task, attempt = engine.tasks[claim.key], engine.live[claim.key]
+    task, attempt = engine.rows.tasks[claim.key], engine.rows.live[claim.key]
     engine.move_attempt(attempt.token, claim.key, AttemptState.STARTED)
-    role = engine.read_board().find_role(task)
+    role = engine.view_board().find_role(task)
     past = known.get((role.name, claim.agent))
     seconds = task.estimate_s * (STAGE_SHARE if task.stage else 1.0)
     if past is not None:
@@ -353,8 +357,8 @@ def _start(engine: InlineEngine, claim: Claim, known: Mapping[tuple[str, str], P
     )
 
 
-def _prove_by(board: Board) -> Callable[[Task, Task], Proof]:
-    def find_proof(one: Task, other: Task) -> Proof:
+def _prove_by(board: Board) -> Callable[[Task | Hold, Task | Hold], Proof]:
+    def find_proof(one: Task | Hold, other: Task | Hold) -> Proof:
         pair = pair_scopes(one.scope_sha256, other.scope_sha256)
         return board.proofs.get(pair, Proof(ProofAnswer.APART))
 

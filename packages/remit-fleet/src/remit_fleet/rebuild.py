@@ -19,12 +19,12 @@ from remit.workspace.merging import TreeStore
 from remit.workspace.worktrees import HANDED_IN_REFS
 from remit_fleet.artifacts import Artifacts, AttemptFacts
 from remit_fleet.board import Attempt, AttemptEnd, AttemptState, FleetRepository, Hold, OpenPlan, Role, Task
-from remit_fleet.database.holds import take_token
-from remit_fleet.database.rows import is_key, store_task
-from remit_fleet.database.store import attempts, holds, repositories, row_of
+from remit_fleet.database.rows import DatabaseRows, is_key, take_token
+from remit_fleet.database.store import attempts, repositories, row_of
 from remit_fleet.engines.dbos import DbosEngine
 from remit_fleet.landing.land import read_landed_attempts
 from remit_fleet.landing.undo import find_landings
+from remit_fleet.moves import store_task
 from remit_fleet.states import HANDED_IN, WAITING, ask_to_land, rebuild_task
 
 MAX_LANDINGS = 100_000
@@ -130,7 +130,7 @@ def rebuild_plan(
     store = TreeStore(context.workspace)
     known, landed, facts = find_attempts(store, plan.target), find_landed(context, plan.target), list_facts(context)
     engine.add_repository(repository)
-    engine.open_plan(plan, tasks, roles)
+    engine.open_plan(plan, tasks, roles, is_rebuilt=True)
     rebuilt: list[Task] = []
     for task in tasks:
         found, attempts_known = known.get(task.intent), facts.get(task.intent, [])
@@ -139,15 +139,15 @@ def rebuild_plan(
         is_handed_in = found is not None and found.must_go_on(last) and task.intent not in landed
         after = rebuild_task(task, landed.get(task.intent, ""), is_handed_in)
         numbers = [each.attempt.attempt for each in attempts_known] + ([found.newest.attempt] if found else [])
-        with engine.store.write() as connection:
+        with engine.change(repository.id) as rows:
             if found is not None:
                 after = resume_stages(after, roles.get(task.role) or Role(task.role), found, last)
             after = replace(after, attempts=max(numbers, default=0))
-            restore_told_attempts(connection, after, attempts_known)
+            restore_told_attempts(rows.connection, after, attempts_known)
             if found is not None:
-                restore_attempt(connection, after, found)
+                restore_attempt(rows, after, found)
             after = ask_to_land(after) if plan.limits.lands_by_hand else after
-            store_task(engine.store, connection, task, after)
+            store_task(rows, after)
         rebuilt.append(after)
     return rebuilt
 
@@ -197,14 +197,15 @@ def restore_told_attempts(connection: sa.Connection, task: Task, told: Sequence[
     connection.execute(sa.update(repositories).where(this).values(token_last=highest))
 
 
-def restore_attempt(connection: sa.Connection, task: Task, found: FoundAttempt) -> None:
+def restore_attempt(rows: DatabaseRows, task: Task, found: FoundAttempt) -> None:
     """Write the row of an attempt found in git, unless it is there, to give the next attempt a higher number, and its
     hold.
     """
+    connection = rows.connection
     token = take_token(connection, task.repository)
     if task.state is HANDED_IN:
         hold = Hold(task.repository, task.intent, found.attempt, token, task.scope, task.scope_sha256)
-        connection.execute(sa.insert(holds).values(**row_of(hold, holds)))
+        rows.holds[hold.key] = hold
     ended_as = AttemptEnd.HANDED_IN if found.has_work and found.is_marked else AttemptEnd.LOST
     restore_row(connection, task, FoundBranch(found.attempt, found.head, found.at), token, ended_as)
     if found.newest.attempt != found.attempt:  # the next attempt begins with what it left

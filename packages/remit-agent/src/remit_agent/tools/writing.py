@@ -107,7 +107,7 @@ def prepare_changes(
         if changed:
             message = f"{', '.join(changed)} changed while the call was decided; read it again. Nothing was written."
             raise ToolFailure("EDIT_NOT_FOUND", message, "read_file")
-        access.write_files(WrittenFile(change.path, change.after, change.permissions) for change in changes)
+        access.write_contents(WrittenFile(change.path, change.after, change.permissions) for change in changes)
         compared = [(change, compare_change(change)) for change in changes]
         positions = {change.path: edited.positions for change, edited in compared if change.after is not None}
         files = [{"path": c.path, "sha256": c.after and sha256(c.after)} for c in changes]

@@ -206,7 +206,6 @@ def set_budgets(
     """Set what the plans of these intents may spend. Raises Failure for a plan without such a bound."""
     require_person(Act.RAISE_BUDGET)
     engine = open_engine(database)
-    from remit_fleet.database.orders import set_plan_budget
 
     repository = name_repository_of(governed_gate(repo).workspace)
     board = engine.read_board()
@@ -219,9 +218,8 @@ def set_budgets(
             )
     if not chosen:
         raise Failure("NOTHING_CHOSEN", "say which plan may spend more: name the plan, or an intent of it")
-    with engine.store.write() as connection:
-        for name in chosen:
-            set_plan_budget(connection, board.plans[name], usd, tokens)
+    for name in chosen:
+        engine.set_plan_budget(board.plans[name], usd, tokens)
 
 
 @click.command()

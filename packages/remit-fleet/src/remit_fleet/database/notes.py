@@ -1,59 +1,12 @@
-"""Notes of attempts: each message is stored once, by the attempt's token and message number, with a feed event."""
-
-from collections.abc import Sequence
+"""Notes of attempts, as their agents read them."""
 
 import sqlalchemy as sa
 
-from remit.gate.state.attempt_messages import REVIEW_KINDS, AttemptMessage, FleetNote
-from remit_fleet.board import EventKind, Task, TaskKey
-from remit_fleet.database.store import Store, add_event, notes
+from remit.gate.state.attempt_messages import REVIEW_KINDS, FleetNote
+from remit_fleet.board import Task, TaskKey
+from remit_fleet.database.store import notes
 
 MAX_NOTES_SHOWN = 40
-MAX_EVENT_CHARS = 200
-
-
-def store_messages(
-    store: Store, connection: sa.Connection, task: Task, attempt: int, token: int, sent: Sequence[AttemptMessage]
-) -> None:
-    """Store new messages of an attempt and skip stored messages. Progress is only an event."""
-    where = {"repository": task.repository, "plan": task.plan, "intent": task.intent}
-    for message in sent:
-        if message.kind == "progress":
-            add_event(store, connection, EventKind.PROGRESS, {"text": message.text}, **where, attempt=attempt)
-            continue
-        source = f"{token}:{message.number}"
-        if connection.execute(sa.select(notes.c.id).where(notes.c.source == source)).first():
-            continue
-        write_note(store, connection, task, message, attempt, source)
-
-
-def write_note(
-    store: Store, connection: sa.Connection, task: Task, message: AttemptMessage, attempt: int | None, source: str
-) -> int:
-    """Write a note, append its event, and return its number."""
-    row = {"repository": task.repository, "plan": task.plan, "kind": message.kind, "text": message.text}
-    made = sa.insert(notes).values(
-        **row,
-        from_intent=task.intent if attempt else "",
-        to_intent=message.to,
-        paths=list(message.paths),
-        attempt=attempt,
-        source=source,
-        at=store.clock,
-    )
-    id = int(connection.execute(made.returning(notes.c.id)).scalar_one())
-    told = {"note": id, "kind": message.kind, "to": message.to, "text": message.text[:MAX_EVENT_CHARS]}
-    add_event(
-        store,
-        connection,
-        EventKind.NOTE,
-        told,
-        repository=task.repository,
-        plan=task.plan,
-        intent=task.intent,
-        attempt=attempt,
-    )
-    return id
 
 
 def list_notes(connection: sa.Connection, task: Task, attempt: int) -> tuple[FleetNote, ...]:

@@ -1,4 +1,6 @@
-"""Past of a repository in the fleet database: its ended attempts, its verifications, and what each plan has used."""
+"""Past of a repository in the fleet database: its ended attempts, its verifications, what each plan has used, and the
+conflicts that no lesson tells of.
+"""
 
 from statistics import median
 from typing import Any
@@ -6,10 +8,13 @@ from typing import Any
 import sqlalchemy as sa
 
 from remit_fleet.board import Attempt, PlanUse
+from remit_fleet.conflict import ConflictKind
 from remit_fleet.database.rows import ENDED_STATE
-from remit_fleet.database.store import Store, attempts, landings, read_values, value_of
+from remit_fleet.database.store import Store, attempts, conflicts, landings, read_values, value_of
 
 MAX_PAST_ATTEMPTS, MAX_PAST_LANDINGS = 500, 50
+NO_LESSON = (str(ConflictKind.TARGET_MOVED), str(ConflictKind.REFUSED))
+"""Kinds of conflict from which the next plan learns nothing: no other task took part."""
 
 
 def read_past(store: Store, repository: str) -> tuple[tuple[Attempt, ...], float]:
@@ -37,3 +42,14 @@ def sum_use(store: Store, repository: str) -> dict[str, PlanUse]:
     query = sa.select(rows.plan, *columns).where(rows.repository == repository).group_by(rows.plan)
     with store.read() as connection:
         return {row["plan"]: value_of(row, PlanUse) for row in connection.execute(query).mappings()}
+
+
+def list_without_lesson(connection: sa.Connection, repository: str) -> list[sa.RowMapping]:
+    """Return the conflicts between two tasks without a written lesson."""
+    rows = conflicts.c
+    is_open = sa.and_(rows.repository == repository, rows.lesson_id == "", rows.kind.not_in(NO_LESSON))
+    return list(connection.execute(sa.select(conflicts).where(is_open).order_by(rows.id).limit(20)).mappings())
+
+
+def mark_lesson(connection: sa.Connection, conflict: int, lesson: str) -> None:
+    connection.execute(sa.update(conflicts).where(conflicts.c.id == conflict).values(lesson_id=lesson))

@@ -1,40 +1,53 @@
-"""Rows of the board: read as values, and written back within the transaction of the caller."""
+"""Rows of a deed in the fleet database: read when they are asked for, and written as far as they differ."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
+from typing import Any, TypeVar, cast
 
 import sqlalchemy as sa
-from msgspec import convert
+from msgspec import Struct, convert
+from msgspec.structs import asdict, replace
 
 from remit.core.python_runtime import prepare_type
-from remit_fleet.attempts import close_attempt
+from remit.core.scope.apart import Apart, Shared, decide_apart
+from remit.core.scope.path_patterns import Scope
 from remit_fleet.board import (
     Attempt,
-    AttemptEnd,
     AttemptState,
-    Board,
     Breaker,
-    BreakerKind,
+    Claim,
     EventKind,
     FleetRepository,
     Hold,
+    Landing,
+    LandingRun,
     OpenPlan,
+    Order,
     Proof,
     ProofAnswer,
     Role,
     SpendingBudget,
+    StoredNote,
     Task,
     TaskKey,
+    TaskState,
     Worker,
 )
-from remit_fleet.breaker import record_answers, record_failure, record_success
-from remit_fleet.budget import charge_attempt, read_reservation, select_budgets, settle
+from remit_fleet.conflict import SettledConflict
 from remit_fleet.database.store import (
+    CLOCKS,
+    Dialect,
     Store,
-    add_event,
     attempts,
     breakers,
     budgets,
+    conflicts,
+    events,
     holds,
+    landers,
+    landings,
+    notes,
     orders,
     plans,
     proofs,
@@ -42,36 +55,350 @@ from remit_fleet.database.store import (
     repositories,
     row_of,
     tasks,
+    value_of,
     workers,
 )
-from remit_fleet.states import FINAL_STATES, needs_hold
+from remit_fleet.rows import RETRYING, Rows, Table
 
+K = TypeVar("K")
+V = TypeVar("V", bound=Struct)
 ENDED_STATE = str(AttemptState.ENDED)
-RETRYING = ("retry", "reassign")
-"""Orders after which the failures of earlier attempts count no more."""
+IS_LIVE = attempts.c.state != ENDED_STATE
+PLACES: Mapping[type[Struct], tuple[sa.Table, tuple[str, ...]]] = {
+    FleetRepository: (repositories, ("id",)),
+    OpenPlan: (plans, ("id",)),
+    Task: (tasks, ("repository", "intent")),
+    Hold: (holds, ("repository", "intent")),
+    Attempt: (attempts, ("repository", "intent")),
+    Worker: (workers, ("id",)),
+    SpendingBudget: (budgets, ("scope", "key")),
+    Breaker: (breakers, ("kind", "key")),
+    Proof: (proofs, ("a_sha256", "b_sha256")),
+    Order: (orders, ("id",)),
+    Landing: (landings, ("id",)),
+    LandingRun: (landers, ("repository", "target")),
+    StoredNote: (notes, ("id",)),
+    SettledConflict: (conflicts, ("id",)),
+}
+"""Table of each kind of rows, and the columns of its key: of several tasks with one key the newest counts."""
 
 
-def load_board(store: Store, connection: sa.Connection, dead_after_s: float) -> Board:
-    """Return the board. Only workers with a recent heartbeat are included."""
-    alive = workers.c.beat_at >= store.clock - dead_after_s
-    live = read_values(connection, Attempt, sa.select(attempts).where(attempts.c.state != ENDED_STATE))
-    proved = connection.execute(sa.select(proofs)).mappings().all()
-    return Board(
-        now=store.now(connection),
-        repositories={r.id: r for r in read_values(connection, FleetRepository, sa.select(repositories))},
-        plans={p.id: p for p in read_values(connection, OpenPlan, sa.select(plans).order_by(plans.c.made_at))},
-        # Of several tasks of one intent the newest counts; the others are final.
-        tasks={
-            t.key: t for t in read_values(connection, Task, sa.select(tasks).order_by(tasks.c.plan, tasks.c.intent))
-        },
-        holds={hold.key: hold for hold in read_values(connection, Hold, sa.select(holds))},
-        attempts={attempt.key: attempt for attempt in live},
-        workers={worker.id: worker for worker in read_values(connection, Worker, sa.select(workers).where(alive))},
-        roles=load_roles(connection),
-        budgets={(b.scope, b.key): b for b in read_values(connection, SpendingBudget, sa.select(budgets))},
-        breakers={(b.kind, b.key): b for b in read_values(connection, Breaker, sa.select(breakers))},
-        proofs={(r["a_sha256"], r["b_sha256"]): Proof(ProofAnswer(r["answer"]), r["witness"]) for r in proved},
+@contextmanager
+def change_rows(store: Store, repository: str = "") -> Generator["DatabaseRows"]:
+    """Begin a deed on the database. With a repository, lock its row, because changes of its tasks are serial. Raises
+    ValueError for an unknown one.
+    """
+    with store.write() as connection:
+        rows = DatabaseRows(store, connection)
+        if repository:
+            rows.lock(repository)
+        yield rows
+        rows.write_events()
+
+
+class DatabaseTable(Table[K, V]):
+    """Rows of one kind in the database; the dictionary holds those that the present transaction has read or written."""
+
+    def __init__(self, connection: sa.Connection, kind: type[V], *which: sa.ColumnElement[bool]) -> None:
+        super().__init__()
+        self.connection = connection
+        self.kind = kind
+        self.table, self.key = PLACES[kind]
+        self.which = which
+        self.absent: set[K] = set()
+        self.is_empty = False
+        self.make_columns: Callable[[Any], Mapping[str, Any]] = lambda _: {}
+        """Columns of a new row beside those of its value."""
+
+    def read(self, *which: sa.ColumnElement[bool]) -> dict[K, V]:
+        """Return the rows by key; of several tasks of an intent the newest."""
+        if self.is_empty:
+            return {}
+        query = sa.select(self.table).where(*self.which, *which).order_by(*self.table.primary_key)
+        found: dict[K, V] = {}
+        for row in self.connection.execute(query).mappings():
+            key: Any = row[self.key[0]] if len(self.key) == 1 else tuple(row[name] for name in self.key)
+            found[key] = value_of(row, self.kind)
+        return found
+
+    def get(self, key: K, default: None = None) -> V | None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        if key not in self and key not in self.absent:
+            self.know(key, next(iter(self.read(*self.match(key)).values()), None))
+        return super().get(key)
+
+    def know(self, key: K, value: V | None) -> None:
+        """Take a row as read, or as absent."""
+        if value is None:
+            super().pop(key, None)
+            self.absent.add(key)
+        else:
+            super().__setitem__(key, value)
+            self.absent.discard(key)
+
+    def __missing__(self, key: K) -> V:
+        found = self.get(key)
+        if found is None:
+            raise KeyError(key)
+        return found
+
+    def __setitem__(self, key: K, value: V) -> None:
+        before = self.get(key)
+        row, known = self.write_row(key, value), self.write_row(key, before) if before is not None else {}
+        this = {f"key_{column.name}": row[column.name] for column in self.table.primary_key}
+        if this.items() <= {f"key_{name}": part for name, part in known.items()}.items():
+            changed = {name: part for name, part in row.items() if known[name] != part}
+            if changed:
+                self.connection.execute(update_of(self.table), changed | this)
+        else:
+            self.connection.execute(insert_into(self.table), {**row, **self.make_columns(value)})
+        self.know(key, value)
+
+    def write_row(self, key: K, value: V) -> dict[str, Any]:
+        return row_of(value, self.table) | dict(zip(self.key, split_key(key), strict=True))
+
+    def pop(self, key: K, default: None = None) -> V | None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        known = super().get(key)
+        if key not in self.absent:
+            self.connection.execute(sa.delete(self.table).where(*self.match(key)))
+        self.know(key, None)
+        return known
+
+    def find(self, **columns: Any) -> Sequence[V]:
+        return [*self.read(*(has_value(self.table.c[name], wanted) for name, wanted in columns.items())).values()]
+
+    def add(self: "DatabaseTable[int, V]", value: V) -> V:
+        row = {name: part for name, part in row_of(value, self.table).items() if name != "id"}
+        made = self.connection.execute(insert_into(self.table).returning(self.table.c.id), row)
+        number = int(made.scalar_one())
+        numbered = replace(value, id=number)
+        self.know(number, numbered)
+        return numbered
+
+    def match(self, key: K) -> Iterator[sa.ColumnElement[bool]]:
+        return (self.table.c[name] == part for name, part in zip(self.key, split_key(key), strict=True))
+
+
+def split_key(key: object) -> list[object]:
+    parts = cast("tuple[object, ...]", key) if isinstance(key, tuple) else (key,)
+    return [text_of(part) for part in parts]
+
+
+def text_of(value: object) -> object:
+    """Return an enumeration's value as text: a driver may write its name."""
+    return str(value) if isinstance(value, str) else value
+
+
+def has_value(column: sa.Column[Any], wanted: object) -> sa.ColumnElement[bool]:
+    parts = split_key(wanted)
+    return column.in_(parts) if len(parts) > 1 else column == parts[0]
+
+
+@cache
+def insert_into(table: sa.Table) -> sa.Insert:
+    return sa.insert(table)
+
+
+@cache
+def update_of(table: sa.Table) -> sa.Update:
+    """Return the statement that changes the row with a primary key: `key_` and the column's name."""
+    return sa.update(table).where(*(column == sa.bindparam(f"key_{column.name}") for column in table.primary_key))
+
+
+class DatabaseRows(Rows):
+    """Rows of one transaction. Events are written at its end, all at once."""
+
+    def __init__(self, store: Store, connection: sa.Connection) -> None:
+        self.store, self.connection = store, connection
+        self.tables: dict[type[Struct], DatabaseTable[Any, Any]] = {}
+        self.time: float | None = None
+        self.told: list[dict[str, Any]] = []
+        self.used: int | None = None
+        self.unproved: list[Hold] | None = None
+        super().__init__(self.read_clock)
+
+    def make_table(self, kind: type[V]) -> Table[Any, V]:
+        table: DatabaseTable[Any, V] = DatabaseTable(self.connection, kind, *([IS_LIVE] if kind is Attempt else []))
+        if kind is Attempt:
+            table.make_columns = lambda each: {"plan": self.tasks[each.key].plan, "claimed_at": each.started_at}
+        self.tables[kind] = table
+        return table
+
+    def read_clock(self) -> float:
+        if self.time is None:
+            self.time = self.store.now(self.connection)
+        return self.time
+
+    def lock(self, repository: str) -> None:
+        query = sa.select(repositories).where(repositories.c.id == repository).with_for_update()
+        found = read_values(self.connection, FleetRepository, query)
+        if not found:
+            raise ValueError(f"the fleet knows no repository {repository!r}")
+        self.tables[FleetRepository].know(repository, found[0])
+
+    def prove(self, one: Task | Hold, other: Task | Hold) -> Proof:
+        return prove_scopes(one.scope, other.scope)
+
+    def begin_claim(self, claim: Claim) -> int:
+        """Take the next token, which locks the repository's row, lock the worker's, and read what a claim needs: few
+        statements, built once, because a claim blocks further claims in its repository.
+        """
+        which = {"repository": claim.repository, "intent": claim.intent, "worker": claim.worker}
+        token = take_token(self.connection, claim.repository)
+        row = self.connection.execute(FIND_CANDIDATE, which).mappings().first()
+        if row is not None:
+            task, worker = value_of(row, Task), {column.name: row[f"worker_{column.name}"] for column in workers.c}
+            self.tables[Task].know(claim.key, task)
+            self.tables[Worker].know(claim.worker, value_of(worker, Worker))
+            if not row["is_live"]:
+                self.tables[Attempt].know(claim.key, None)
+            if task.state is TaskState.WAITING:
+                self.tables[Hold].know(claim.key, None)
+            room = self.connection.execute(find_room(self.store.dialect), which | {"own_sha256": task.scope_sha256})
+            rows = room.mappings().all()
+            self.time, self.used = float(rows[0]["now"]), int(rows[0]["used"])
+            self.unproved = [value_of(row, Hold) for row in rows if row["intent"] is not None]
+            if not rows[0]["has_budgets"]:
+                self.tables[SpendingBudget].is_empty = True
+        return token
+
+    def count_live(self, worker: str) -> int:
+        if self.used is None:
+            query = sa.select(sa.func.count()).where(attempts.c.worker == worker, IS_LIVE)
+            return int(self.connection.execute(query).scalar_one())
+        return self.used
+
+    def list_unproved(self, task: Task) -> Sequence[Hold]:
+        if self.unproved is None:
+            which = {"own_sha256": task.scope_sha256, "repository": task.repository, "intent": task.intent}
+            found = self.connection.execute(sa.select(holds).where(IS_UNPROVED), which).mappings()
+            return [value_of(row, Hold) for row in found]
+        return self.unproved
+
+    def find_last_attempt(self, key: TaskKey) -> int:
+        return int(
+            self.connection.execute(sa.select(sa.func.max(attempts.c.attempt)).where(*is_key(attempts, key))).scalar()
+            or 0
+        )
+
+    def list_ended(self, task: Task) -> Sequence[Attempt]:
+        retried = sa.select(sa.func.max(orders.c.at)).where(*is_key(orders, task.key), orders.c.kind.in_(RETRYING))
+        since = self.connection.execute(retried).scalar() or 0.0
+        theirs = (*is_key(attempts, task.key), attempts.c.plan == task.plan, attempts.c.ended_at > since, ~IS_LIVE)
+        return read_values(self.connection, Attempt, sa.select(attempts).where(*theirs).order_by(attempts.c.attempt))
+
+    def close(self, ended: Attempt) -> None:
+        self.live[ended.key] = ended
+        self.tables[Attempt].know(ended.key, None)
+
+    def renew_holds(self, worker: str, until: float) -> Sequence[Hold]:
+        is_mine = sa.exists().where(
+            attempts.c.worker == worker,
+            IS_LIVE,
+            attempts.c.repository == holds.c.repository,
+            attempts.c.intent == holds.c.intent,
+            attempts.c.token == holds.c.token,
+        )
+        self.connection.execute(sa.update(holds).where(is_mine).values(until=until))
+        return read_values(self.connection, Hold, sa.select(holds).where(is_mine))
+
+    def list_roles(self) -> Mapping[str, Role]:
+        return load_roles(self.connection)
+
+    def add_roles(self, plan: str, roles: Mapping[str, Role]) -> None:
+        made = {name: asdict(role) for name, role in roles.items()}
+        self.connection.execute(sa.update(plans).where(plans.c.id == plan).values(roles=made))
+
+    def tell(self, kind: EventKind, body: Mapping[str, Any], task: Task | None = None, **place: Any) -> None:
+        of_task = {"repository": task.repository, "plan": task.plan, "intent": task.intent} if task is not None else {}
+        self.told.append({**NO_PLACE, **of_task, **place, "kind": str(kind), "body": dict(body)})
+
+    def write_events(self) -> None:
+        if self.told:
+            self.connection.execute(insert_event(self.store.dialect), self.told)
+            self.told = []
+
+    def number_event(self, kind: EventKind, body: Mapping[str, Any], **place: Any) -> int:
+        self.write_events()
+        row = {**NO_PLACE, **place, "kind": str(kind), "body": dict(body)}
+        made = self.connection.execute(insert_event(self.store.dialect).returning(events.c.seq), row)
+        return int(made.scalar_one())
+
+
+NO_PLACE: Mapping[str, Any] = {"repository": "", "plan": "", "intent": "", "attempt": None}
+
+
+@cache
+def insert_event(dialect: Dialect) -> sa.Insert:
+    return sa.insert(events).values(at=CLOCKS[dialect])
+
+
+def prove_scopes(a: tuple[str, ...], b: tuple[str, ...]) -> Proof:
+    """Return whether two write sets are apart, by `core.scope.apart`."""
+    answer = decide_apart(Scope(a), Scope(b))
+    if isinstance(answer, Apart):
+        return Proof(ProofAnswer.APART)
+    return Proof(ProofAnswer.SHARED, answer.path) if isinstance(answer, Shared) else Proof(ProofAnswer.UNPROVED)
+
+
+def is_key(table: sa.Table, key: TaskKey) -> tuple[sa.ColumnElement[bool], sa.ColumnElement[bool]]:
+    return table.c.repository == key[0], table.c.intent == key[1]
+
+
+# -- statements of a claim
+
+TAKE_TOKEN = (
+    sa.update(repositories)
+    .where(repositories.c.id == sa.bindparam("repository"))
+    .values(token_last=repositories.c.token_last + 1)
+    .returning(repositories.c.token_last)
+)
+
+
+def take_token(connection: sa.Connection, repository: str) -> int:
+    return int(connection.execute(TAKE_TOKEN, {"repository": repository}).scalar_one())
+
+
+FIND_CANDIDATE = (
+    sa.select(
+        tasks,
+        *(column.label(f"worker_{column.name}") for column in workers.c),
+        sa.exists()
+        .where(attempts.c.repository == tasks.c.repository, attempts.c.intent == tasks.c.intent, IS_LIVE)
+        .label("is_live"),
     )
+    .select_from(tasks.join(workers, workers.c.id == sa.bindparam("worker")))
+    .where(
+        tasks.c.repository == sa.bindparam("repository"),
+        tasks.c.intent == sa.bindparam("intent"),
+        tasks.c.state.in_([str(TaskState.WAITING), str(TaskState.HELD)]),
+    )
+    .with_for_update(of=workers)
+)
+OWN_SCOPE: sa.BindParameter[str] = sa.bindparam("own_sha256")
+IS_UNPROVED = sa.and_(
+    holds.c.repository == sa.bindparam("repository"),
+    holds.c.intent != sa.bindparam("intent"),
+    ~sa.exists().where(
+        proofs.c.answer == str(ProofAnswer.APART),
+        sa.or_(
+            sa.and_(proofs.c.a_sha256 == OWN_SCOPE, proofs.c.b_sha256 == holds.c.scope_sha256),
+            sa.and_(proofs.c.b_sha256 == OWN_SCOPE, proofs.c.a_sha256 == holds.c.scope_sha256),
+        ),
+    ),
+)
+
+
+@cache
+def find_room(dialect: Dialect) -> sa.Select[Any]:
+    """Return the query of the database's time, the slots in use, and the holds not proved apart."""
+    used = sa.select(sa.func.count()).where(attempts.c.worker == sa.bindparam("worker"), IS_LIVE)
+    one = sa.select(sa.literal(1).label("one")).subquery()
+    return sa.select(
+        CLOCKS[dialect].label("now"),
+        sa.exists().select_from(budgets).label("has_budgets"),
+        used.scalar_subquery().label("used"),
+        *holds.c,
+    ).select_from(one.outerjoin(holds, IS_UNPROVED))
 
 
 def load_roles(connection: sa.Connection) -> dict[str, Role]:
@@ -79,140 +406,3 @@ def load_roles(connection: sa.Connection) -> dict[str, Role]:
     for row in connection.execute(sa.select(plans.c.roles).order_by(plans.c.made_at)).scalars():
         found |= convert(row or {}, prepare_type(dict[str, Role]))
     return found
-
-
-def lock_repository(connection: sa.Connection, repository: str) -> FleetRepository:
-    """Lock and return the repository, because changes of its tasks are serial. Raises ValueError."""
-    query = sa.select(repositories).where(repositories.c.id == repository).with_for_update()
-    found = read_values(connection, FleetRepository, query)
-    if not found:
-        raise ValueError(f"the fleet knows no repository {repository!r}")
-    return found[0]
-
-
-def find_task(connection: sa.Connection, key: TaskKey) -> Task | None:
-    """Return the unfinished task of this key, or the newest final task."""
-    query = sa.select(tasks).where(tasks.c.repository == key[0], tasks.c.intent == key[1])
-    found = read_values(connection, Task, query.order_by(tasks.c.plan.desc()))
-    return next((task for task in found if task.state not in FINAL_STATES), found[0] if found else None)
-
-
-def list_tasks(connection: sa.Connection, *which: sa.ColumnElement[bool]) -> tuple[Task, ...]:
-    return read_values(connection, Task, sa.select(tasks).where(*which).order_by(tasks.c.plan, tasks.c.intent))
-
-
-def store_task(store: Store, connection: sa.Connection, before: Task, after: Task) -> None:
-    """Store a task, release its hold if the state needs none, and append an event for a new state."""
-    this = sa.and_(tasks.c.plan == after.plan, tasks.c.intent == after.intent)
-    connection.execute(sa.update(tasks).where(this).values(**row_of(after, tasks)))
-    if not needs_hold(after):
-        connection.execute(sa.delete(holds).where(*is_key(holds, after.key)))
-    if after.state is not before.state:
-        tell_task(store, connection, after)
-
-
-def tell_task(store: Store, connection: sa.Connection, task: Task) -> None:
-    add_event(
-        *(store, connection, EventKind.TASK, {"state": str(task.state), "why": task.why}),
-        repository=task.repository,
-        plan=task.plan,
-        intent=task.intent,
-    )
-
-
-def is_key(table: sa.Table, key: TaskKey) -> tuple[sa.ColumnElement[bool], sa.ColumnElement[bool]]:
-    return table.c.repository == key[0], table.c.intent == key[1]
-
-
-def find_hold(connection: sa.Connection, key: TaskKey) -> Hold | None:
-    return next(iter(read_values(connection, Hold, sa.select(holds).where(*is_key(holds, key)))), None)
-
-
-def find_live(connection: sa.Connection, key: TaskKey, token: int | None = None) -> Attempt | None:
-    """Return the live attempt of the task. With a token, return only the attempt whose hold has the same token."""
-    query = sa.select(attempts).where(*is_key(attempts, key), attempts.c.state != ENDED_STATE)
-    found = next(iter(read_values(connection, Attempt, query)), None)
-    if token is None or found is None:
-        return found
-    hold = find_hold(connection, key)
-    return found if found.token == token and hold is not None and hold.token == token else None
-
-
-def list_ended(connection: sa.Connection, task: Task) -> tuple[Attempt, ...]:
-    """Return the task's ended attempts in order, since a person last retried the task."""
-    retried = sa.select(sa.func.max(orders.c.at)).where(*is_key(orders, task.key), orders.c.kind.in_(RETRYING))
-    since = connection.execute(retried).scalar() or 0.0
-    theirs = (*is_key(attempts, task.key), attempts.c.plan == task.plan, attempts.c.ended_at > since)
-    query = sa.select(attempts).where(*theirs)
-    found = read_values(connection, Attempt, query.order_by(attempts.c.attempt))
-    return tuple(attempt for attempt in found if attempt.state is AttemptState.ENDED)
-
-
-def set_attempt(connection: sa.Connection, attempt: Attempt, /, **columns: object) -> None:
-    this = (*is_key(attempts, attempt.key), attempts.c.attempt == attempt.attempt)
-    connection.execute(sa.update(attempts).where(*this).values(**columns))
-
-
-def end_live(
-    store: Store, connection: sa.Connection, attempt: Attempt, ended_as: AttemptEnd, failure: str, why: str
-) -> Attempt:
-    """Store an attempt's end: free its slot, settle its budgets, and stop the renewal of its hold."""
-    now = store.now(connection)
-    ended = close_attempt(attempt, ended_as, now, failure)
-    set_attempt(connection, attempt, **row_of(ended, attempts))
-    connection.execute(sa.update(holds).where(*is_key(holds, attempt.key)).values(until=None))
-    task = find_task(connection, attempt.key)
-    if task is not None:
-        known = read_values(connection, SpendingBudget, sa.select(budgets))
-        spent = charge_attempt(attempt, now)
-        budgets_of = select_budgets(known, task, attempt.agent)
-        store_budgets(connection, settle(budgets_of, read_reservation(attempt), spent))
-    add_event(
-        *(
-            store,
-            connection,
-            EventKind.ATTEMPT,
-            {"state": ENDED_STATE, "ended_as": str(ended_as), "why": why or failure},
-        ),
-        repository=attempt.repository,
-        intent=attempt.intent,
-        attempt=attempt.attempt,
-    )
-    return ended
-
-
-def store_budgets(connection: sa.Connection, changed: Sequence[SpendingBudget]) -> None:
-    for budget in changed:
-        this = sa.and_(budgets.c.scope == budget.scope, budgets.c.key == budget.key)
-        connection.execute(sa.update(budgets).where(this).values(**row_of(budget, budgets)))
-
-
-def note_breaker(
-    store: Store, connection: sa.Connection, kind: BreakerKind, key: str, failure: str | None
-) -> Breaker | None:
-    """Count a failure of a subject, or a success if `failure` is None."""
-    this = sa.and_(breakers.c.kind == str(kind), breakers.c.key == key)
-    known = next(iter(read_values(connection, Breaker, sa.select(breakers).where(this))), None)
-    if failure is None and known is None:
-        return None
-    now = store.now(connection)
-    after = (
-        record_success(known or Breaker(kind, key), now)
-        if failure is None
-        else record_failure(known or Breaker(kind, key), now, failure)
-    )
-    write = sa.update(breakers).where(this) if known else sa.insert(breakers)
-    connection.execute(write.values(**row_of(after, breakers)))
-    return after
-
-
-def note_answers(store: Store, connection: sa.Connection, provider: str, good: int, bad: int, why: str) -> None:
-    """Count answers of a model's provider."""
-    this = sa.and_(breakers.c.kind == str(BreakerKind.PROVIDER), breakers.c.key == provider)
-    known = next(iter(read_values(connection, Breaker, sa.select(breakers).where(this))), None)
-    before = known or Breaker(BreakerKind.PROVIDER, provider)
-    after = record_answers(before, store.now(connection), good, bad, why)
-    write = sa.update(breakers).where(this) if known else sa.insert(breakers)
-    connection.execute(write.values(**row_of(after, breakers)))
-    if after.trips > before.trips:
-        add_event(store, connection, EventKind.BREAKER, {"provider": provider, "why": why, "trips": after.trips})

@@ -18,7 +18,6 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from remit.core.machine_paths import FLEET_PATH
 from remit.core.python_runtime import prepare_type
 from remit.workspace.mounts import list_mounts
-from remit_fleet.board import EventKind
 from remit_fleet.states import FINAL_STATES
 
 SCHEMA = "remit"
@@ -477,7 +476,7 @@ def read_values(connection: sa.Connection, kind: type[S], query: sa.Select[Any])
     return tuple(value_of(row, kind) for row in connection.execute(query).mappings())
 
 
-def value_of(row: Row, kind: type[S]) -> S:
+def value_of(row: Mapping[Any, Any], kind: type[S]) -> S:
     known = kind.__struct_fields__
     return convert(
         {str(k): v for k, v in row.items() if k in known and not (v is None and k in UNSET_FIELDS)}, prepare_type(kind)
@@ -487,7 +486,7 @@ def value_of(row: Row, kind: type[S]) -> S:
 UNSET_FIELDS = frozenset(
     (
         *("needs", "scope", "sessions", "agents", "flaky", "failures", "recent", "limits", "body"),
-        *("members", "repositories", "rivals", "finished"),
+        *("members", "repositories", "rivals", "finished", "paths"),
     )
 )
 """Columns of documents that may be empty where the value has a default."""
@@ -498,17 +497,17 @@ def row_of(value: Struct, table: sa.Table) -> dict[str, Any]:
     return {k: v for k, v in to_builtins(value).items() if k in table.c}
 
 
-def add_event(
-    store: Store,
-    connection: sa.Connection,
-    kind: EventKind,
-    body: Mapping[str, Any] | None = None,
-    *,
-    repository: str = "",
-    plan: str = "",
-    intent: str = "",
-    attempt: int | None = None,
-) -> None:
-    """Append an event to the feed, in the transaction of the described change."""
-    row = {"repository": repository, "plan": plan, "intent": intent, "attempt": attempt, "kind": str(kind)}
-    connection.execute(sa.insert(events).values(at=store.clock, body=dict(body or {}), **row))
+def become_leader(store: Store, connection: sa.Connection, name: str, holder: str, for_s: float) -> bool:
+    """Take or renew the leadership of this name. Return False while a different holder's leadership has not expired."""
+    now = store.now(connection)
+    taken = (
+        sa.update(leader)
+        .where(leader.c.name == name, sa.or_(leader.c.holder == holder, leader.c.until < now))
+        .values(holder=holder, until=now + for_s)
+    )
+    if connection.execute(taken).rowcount:
+        return True
+    if connection.execute(sa.select(leader.c.name).where(leader.c.name == name)).first():
+        return False
+    connection.execute(sa.insert(leader).values(name=name, holder=holder, until=now + for_s))
+    return True

@@ -16,7 +16,7 @@ from remit.workspace.place.workspace import Workspace
 from remit.workspace.safe_files import read_regular_file
 from remit_fleet.board import Board, Hold, TaskKey
 from remit_fleet.conflict import Party
-from remit_fleet.database.conflicts import list_without_lesson, mark_lesson
+from remit_fleet.database.past import list_without_lesson, mark_lesson
 from remit_fleet.database.store import Store
 
 MAX_MEASURED_FILES = 200

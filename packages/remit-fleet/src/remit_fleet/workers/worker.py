@@ -17,8 +17,7 @@ from remit.gate.context import RECORDING_ERRORS
 from remit.workspace.place.assignment_file import read_boot_clock_ns
 from remit.workspace.processes.process_tracking import pid_namespace, process_start_time
 from remit_fleet.board import Attempt, AttemptEnd, TaskState, Worker
-from remit_fleet.database.holds import become_leader
-from remit_fleet.database.store import AWAY_ERRORS, StoreError
+from remit_fleet.database.store import AWAY_ERRORS, StoreError, become_leader
 from remit_fleet.database.troubles import describe_trouble
 from remit_fleet.engines.dbos import DbosEngine
 from remit_fleet.engines.workflows import FLOW_VERSION, StepEnd, launch_executor, register_queues

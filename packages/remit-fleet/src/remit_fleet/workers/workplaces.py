@@ -25,9 +25,10 @@ from remit.workspace.place.workspace import Workspace
 from remit.workspace.sandbox.private_git_folder import PrivateGitFolder
 from remit_fleet.board import AttemptEnd, Board, Hold, Order, OrderKind, Task, TaskState
 from remit_fleet.conflict import ConflictKind, Evidence
-from remit_fleet.database.notes import count_notes, list_notes, store_messages
+from remit_fleet.database.notes import count_notes, list_notes
 from remit_fleet.database.store import AWAY_ERRORS, Store
 from remit_fleet.endings import find_endings, find_warnings
+from remit_fleet.engines.engine import Engine
 from remit_fleet.planning.roles import find_role
 from remit_fleet.planning.write_sets import make_write_set
 from remit_fleet.remote import SHARING_ERRORS, FleetRemote
@@ -276,11 +277,11 @@ class Workplaces:
         terms = place.assignment.terms
         if terms is None or task is None:
             return
-        store = self.host.engine.store
+        engine = self.host.engine
         with suppress(*RECORDING_ERRORS), self.host.open_state(place.tree) as state:
-            sent = take_messages(store, state, task, terms.attempt, terms.token)
+            sent = take_messages(engine, state, task, terms.attempt, terms.token)
             place.wanted += [path for message in sent if message.kind == "grow" for path in message.paths]
-            place.view = bring_view(store, state, board, task, terms.attempt, terms.token, place.view)
+            place.view = bring_view(engine.store, state, board, task, terms.attempt, terms.token, place.view)
 
     def relay_rest(self, tree: Workspace, terms: Assignment, board: Board) -> None:
         """Store the last messages of an ended attempt, and delete the rest."""
@@ -288,20 +289,19 @@ class Workplaces:
         task = board.tasks.get((repository, intent))
         with suppress(*RECORDING_ERRORS), self.host.open_state(tree) as state:
             if task is not None:
-                take_messages(self.host.engine.store, state, task, terms.attempt, terms.token)
+                take_messages(self.host.engine, state, task, terms.attempt, terms.token)
             AttemptMessages(state, terms.token).forget()
 
     def find_repository_of(self, place: Workplace) -> str:
         return place.assignment.terms.task.partition(":")[0] if place.assignment.terms else ""
 
 
-def take_messages(store: Store, state: State, task: Task, attempt: int, token: int) -> tuple[AttemptMessage, ...]:
+def take_messages(engine: Engine, state: State, task: Task, attempt: int, token: int) -> tuple[AttemptMessage, ...]:
     """Store and return the attempt's sent messages. Messages sent again after a worker's death are stored once."""
     messages = AttemptMessages(state, token)
     sent = messages.read_outbox().messages
     if sent:
-        with store.write() as connection:
-            store_messages(store, connection, task, attempt, token, sent)
+        engine.store_messages(task, attempt, token, sent)
         messages.drop_messages(sent[-1].number)
     return sent
 
