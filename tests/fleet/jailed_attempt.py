@@ -19,8 +19,8 @@ from remit.workspace.place.workspace import locate_workspace
 from remit.workspace.sandbox.jail import find_bubblewrap
 from remit.workspace.sandbox.private_git_folder import PrivateGitFolder
 from remit.workspace.worktrees import Worktrees
-from remit_fleet.attempt_door import AttemptDoor, DaemonStarter, DoorTerms
 from remit_fleet.workers.agent import AgentEnd, AgentProcess, AgentRun, AttemptPlaces, make_jail, prepare_state
+from remit_fleet.workers.attempt_door import AttemptDoor, DaemonStarter, DoorTerms
 
 LEASE_S = 600.0
 

@@ -16,7 +16,8 @@ import pytest
 
 from remit.servers.daemon import socket_path, unpack_request
 from remit.workspace.place.workspace import locate_workspace
-from remit_fleet.attempt_door import (
+from remit_fleet.workers.agent import AttemptPlaces
+from remit_fleet.workers.attempt_door import (
     MAX_CONNECTIONS,
     AttemptDoor,
     DaemonStarter,
@@ -24,7 +25,6 @@ from remit_fleet.attempt_door import (
     bind_door,
     bind_request,
 )
-from remit_fleet.workers.agent import AttemptPlaces
 from waiting import wait_until
 
 

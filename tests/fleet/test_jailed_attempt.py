@@ -30,7 +30,7 @@ from remit.workspace.safe_files import hold_lock
 from remit.workspace.sandbox.attempt_places import find_inner_bubblewrap
 from remit.workspace.sandbox.jail import find_bubblewrap
 from remit.workspace.sandbox.landlock import SCOPES_SINCE, abi_version
-from remit_fleet.attempt_door import find_kind
+from remit_fleet.workers.attempt_door import find_kind
 
 pytestmark = pytest.mark.skipif(find_bubblewrap() is None, reason="NO JAIL TESTED: there is no bubblewrap here")
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from fleet.boards import hold_task, make_board, make_task, start_attempt
+from remit_fleet.attempts import find_endings, find_warnings
 from remit_fleet.board import (
     AttemptEnd,
     AttemptState,
@@ -46,7 +47,6 @@ from remit_fleet.budget import (
     select_budgets,
     settle,
 )
-from remit_fleet.endings import find_endings, find_warnings
 from remit_fleet.schedule import schedule
 
 E = AttemptEnd

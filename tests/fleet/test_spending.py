@@ -9,9 +9,9 @@ from msgspec.structs import replace
 
 from fleet.both_engines import ENGINES, AnyEngine, key_of, open_engine, start
 from fleet.fleet_driving import Fleet
+from remit_fleet.attempts import find_endings
 from remit_fleet.board import AttemptEnd, BreakerKind, PlanLimits, Role, TaskState
 from remit_fleet.breaker import PROVIDER_WINDOW
-from remit_fleet.endings import find_endings
 
 ONE, TWO = "INT-001", "INT-002"
 ROLE = Role("builder", max_usd=2.0)

@@ -14,8 +14,8 @@ from fleet.test_remote import put_hook, work
 from remit.workspace.git.command import GitError
 from remit.workspace.merging import NO_COMMIT
 from remit.workspace.sharing.shared_refs import RemoteAway
+from remit_fleet.attempts import find_endings
 from remit_fleet.board import Attempt, OpenPlan, Order, OrderKind, Role, Task, TaskState
-from remit_fleet.endings import find_endings
 from remit_fleet.engines.dbos import DbosEngine
 from remit_fleet.landing.land import LandingTerms
 from remit_fleet.remote import FleetRemote

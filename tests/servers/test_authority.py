@@ -31,7 +31,7 @@ from remit.servers.pin import PinKeeper
 from remit.workspace.processes.peer_identity import ClientConnection
 from remit.workspace.processes.process_tracking import Incomplete, ProcessInfo, list_ancestors
 from remit.workspace.sandbox.jail import find_bubblewrap
-from remit_fleet.attempt_door import find_kind
+from remit_fleet.workers.attempt_door import find_kind
 from servers import asking
 from waiting import WAIT_S, wait_until
 

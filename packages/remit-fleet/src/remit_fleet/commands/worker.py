@@ -62,8 +62,8 @@ def worker(
     from importlib.metadata import version
 
     from remit.servers.environment import read_environment
-    from remit_fleet.attempt_door import AttemptDoor, DaemonStarter, DoorTerms
     from remit_fleet.database.store import StoreError
+    from remit_fleet.workers.attempt_door import AttemptDoor, DaemonStarter, DoorTerms
     from remit_fleet.workers.attempt_steps import AGENT_VARIABLES
     from remit_fleet.workers.host import WorkerSettings
     from remit_fleet.workers.worker import FleetWorker

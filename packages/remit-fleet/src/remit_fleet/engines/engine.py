@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from remit.gate.state.attempt_messages import AttemptMessage
 from remit_fleet import moves
-from remit_fleet.attempts import start_task
+from remit_fleet.attempts import find_endings, start_task
 from remit_fleet.board import (
     Attempt,
     AttemptEnd,
@@ -32,7 +32,6 @@ from remit_fleet.board import (
 )
 from remit_fleet.breaker import record_answers
 from remit_fleet.conflict import Evidence, Settlement
-from remit_fleet.endings import find_endings
 from remit_fleet.rows import Rows
 from remit_fleet.schedule import schedule
 from remit_fleet.states import ASKING, HANDED_IN, HELD, LANDING, PAUSED, WAITING, move_task

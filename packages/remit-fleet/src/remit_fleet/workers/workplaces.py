@@ -23,11 +23,11 @@ from remit.workspace.git.command import GitError
 from remit.workspace.place.assignment_file import AssignmentChanged, AssignmentFile, read_boot_clock_ns
 from remit.workspace.place.workspace import Workspace
 from remit.workspace.sandbox.private_git_folder import PrivateGitFolder
+from remit_fleet.attempts import find_endings, find_warnings
 from remit_fleet.board import AttemptEnd, Board, Hold, Order, OrderKind, Task, TaskState
 from remit_fleet.conflict import ConflictKind, Evidence
 from remit_fleet.database.notes import count_notes, list_notes
 from remit_fleet.database.store import AWAY_ERRORS, Store
-from remit_fleet.endings import find_endings, find_warnings
 from remit_fleet.engines.engine import Engine
 from remit_fleet.planning.roles import find_role
 from remit_fleet.planning.write_sets import make_write_set
