@@ -1,1 +1,1 @@
-"""Context of a model besides the conversation: the tail of a request, changed files, and the limit of the window."""
+"""Context of a model: the tail of a request, and a conversation condensed to fit the window."""

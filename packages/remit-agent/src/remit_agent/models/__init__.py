@@ -1,1 +1,1 @@
-"""Models behind one port: providers over HTTP, and a scripted model in process."""
+"""Models behind one port: real providers over HTTP, and the scripted model without a socket."""

@@ -1,1 +1,1 @@
-"""The tools of the agent: one module a family, listed in `host/offer.py`."""
+"""The tools of the agent: one module a family, listed in `offer.py`."""
