@@ -28,7 +28,7 @@ from remit.core.intent import STATUS_ALIASES, TRANSITIONS, Intent, LintCode
 from remit.core.intents.constraints import CONSTRAINT_KINDS
 from remit.core.machine_paths import CONFIG_PATH
 from remit.policy.decide import CHECKS
-from remit.policy.violations import EXAMPLES, HINTS, NOT_RECOVERABLE, REASONS, SHELL_FORMS
+from remit.policy.violations import EXAMPLES, HINTS, MEANINGS, NOT_RECOVERABLE, REASONS, SHELL_FORMS
 from remit.provenance.verify.rules import INTEGRITY_RULES, RULES
 from remit.tools.catalogue import TOOLS
 
@@ -234,47 +234,6 @@ LINT_WORDS = {
     "UNFINISHED_DEPENDENCY": "warning: in progress before what it depends on is done",
     "TOO_MANY_INTENTS": "warning: more than 1,000",
     "UNKNOWN_KEY": "warning: a key that means nothing here; it is kept",
-}
-
-CONSTRAINT_WORDS = {
-    "max_lines": "a file has at most `max` lines, whatever the line endings.",
-    "forbid_pattern": "no file matches a syntax pattern (`pattern`) or a regular expression (`regex`).",
-    "require_pattern": "each file matches a syntax pattern (`pattern`) or a regular expression (`regex`).",
-    "forbid_import": "a module and its submodules are imported nowhere.",
-    "forbid_path": "files that the intent must not change, although they are in its scope.",
-    "dependency": "the versions of a package that manifests may ask for (`version`), or none (`forbid`).",
-    "require_test_change": "changed code needs a changed test by the time the intent is completed.",
-    "max_files": "the intent changes at most `max` files in total.",
-}
-
-VIOLATION_WORDS = {
-    "MISSING_OR_INVALID_INTENT": "a change, and no intent is selected",
-    "INVALID_INTENT_ID": "what was to be selected is not shaped like an id",
-    "INTENT_NOT_FOUND": "no intent has that id; the known ones are listed",
-    "INTENT_BLOCKED": "it is BLOCKED; the reason is given",
-    "INTENT_CLOSED": "it is DONE or ABORTED",
-    "INTENT_IGNORED": "`.intentignore` bars it",
-    "INTENT_ALREADY_ACTIVE": "the session works under another one",
-    "INTENT_MISMATCH": "the call cites another intent than the active one",
-    "INTENT_SWITCH_NEEDS_PERSON": "the intent owns what was refused to this session: a person changes intents for it",
-    "INTENTS_FILE_INVALID": "the file of the intent, or the list, has errors; the first one's place is given",
-    "INTENTS_FILE_MISSING": "no file declares an intent to select",
-    "CONFIG_INVALID": "`remit.toml`, or a file of the hooks folder, cannot be used",
-    "SCOPE_VIOLATION": "a path is not in the intent's `owned_scope`",
-    "INTENTIGNORE_PATH_BLOCKED": "a pattern of `.intentignore` bars the path",
-    "PROTECTED_PATH": "Remit's own files, an agent's hook settings, git's internals",
-    "OUTSIDE_WORKSPACE": "the path, links followed, leaves the workspace",
-    "STALE_FILE": "the file is not as this session last read it; the difference is given",
-    "FILE_LEASED": "another session's call holds the path",
-    "CONSTRAINT_VIOLATION": "the content would break a structured constraint",
-    "COMMAND_BLOCKED": "the command is not an agent's to run",
-    "INVALID_ARGUMENTS": "a path or command is missing, or no text",
-    "USER_REJECTED": "a person said no",
-    "ASSIGNMENT_ENDED": "the attempt that this worktree was assigned to is over, or its lease is",
-    "ASSIGNMENT_PAUSED": "a person or a rule has paused the attempt, and the call has waited as long as it may",
-    "CIRCUIT_OPEN": "the same denial too often in a row",
-    "HOOK_BLOCKED": "a [hook](../how-to/add-hooks.md) refuses, one of Remit's own checks broke,"
-    " or nothing can be recorded",
 }
 
 EVENT_WORDS = {
@@ -495,7 +454,7 @@ def constraint_row(kind: str) -> tuple[str, str, str]:
     shape = CONSTRAINT_KINDS[kind]
     needed = [" or ".join(map(code, group)) for group in shape.needs]
     free = [code(name) for name in shape.options if not any(name in group for group in shape.needs)]
-    return code(kind), "; ".join([*needed, *(f"{name}?" for name in free)]), CONSTRAINT_WORDS[kind]
+    return code(kind), "; ".join([*needed, *(f"{name}?" for name in free)]), shape.meaning
 
 
 # -- violations -------------------------------------------------------------------------------------------------
@@ -518,7 +477,7 @@ def said_in_calls(spared: frozenset[str]) -> frozenset[str]:
 def violations() -> str:
     """The page of denials."""
     raised = said_in_calls(frozenset({"decision.py", "violations.py"}))
-    words = worded(VIOLATION_WORDS, get_args(ErrorType))
+    words = worded({**MEANINGS}, get_args(ErrorType))
     hinted: Mapping[str, str] = {**HINTS}
     rows = [
         (

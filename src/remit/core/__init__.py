@@ -1,1 +1,1 @@
-"""Nouns of Remit: frozen values and pure functions, without I/O."""
+"""NOUNS: frozen values and pure functions, without I/O."""

@@ -1,4 +1,4 @@
-"""Enforcing a tool call: gather facts, decide, wait for a person, perform, record.
+"""ENFORCE: gather facts about a tool call, decide, wait for a person, perform, record.
 
 `Gate` stands here for programs that use Remit as a library. It is loaded at its first use: a hook imports modules of
 this package one by one, and has no time for all of them.

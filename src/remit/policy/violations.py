@@ -38,6 +38,37 @@ HINTS: dict[ErrorType, str] = {
     "ASSIGNMENT_PAUSED": "retry_later",
 }
 
+MEANINGS: dict[ErrorType, str] = {
+    "MISSING_OR_INVALID_INTENT": "a change, and no intent is selected",
+    "INVALID_INTENT_ID": "what was to be selected is not shaped like an id",
+    "INTENT_NOT_FOUND": "no intent has that id; the known ones are listed",
+    "INTENT_BLOCKED": "it is BLOCKED; the reason is given",
+    "INTENT_CLOSED": "it is DONE or ABORTED",
+    "INTENT_IGNORED": "`.intentignore` bars it",
+    "INTENT_ALREADY_ACTIVE": "the session works under another one",
+    "INTENT_MISMATCH": "the call cites another intent than the active one",
+    "INTENT_SWITCH_NEEDS_PERSON": "the intent owns what was refused to this session: a person changes intents for it",
+    "INTENTS_FILE_INVALID": "the file of the intent, or the list, has errors; the first one's place is given",
+    "INTENTS_FILE_MISSING": "no file declares an intent to select",
+    "CONFIG_INVALID": "`remit.toml`, or a file of the hooks folder, cannot be used",
+    "SCOPE_VIOLATION": "a path is not in the intent's `owned_scope`",
+    "INTENTIGNORE_PATH_BLOCKED": "a pattern of `.intentignore` bars the path",
+    "PROTECTED_PATH": "Remit's own files, an agent's hook settings, git's internals",
+    "OUTSIDE_WORKSPACE": "the path, links followed, leaves the workspace",
+    "STALE_FILE": "the file is not as this session last read it; the difference is given",
+    "FILE_LEASED": "another session's call holds the path",
+    "CONSTRAINT_VIOLATION": "the content would break a structured constraint",
+    "COMMAND_BLOCKED": "the command is not an agent's to run",
+    "INVALID_ARGUMENTS": "a path or command is missing, or no text",
+    "USER_REJECTED": "a person said no",
+    "ASSIGNMENT_ENDED": "the attempt that this worktree was assigned to is over, or its lease is",
+    "ASSIGNMENT_PAUSED": "a person or a rule has paused the attempt, and the call has waited as long as it may",
+    "CIRCUIT_OPEN": "the same denial too often in a row",
+    "HOOK_BLOCKED": "a [hook](../how-to/add-hooks.md) refuses, one of Remit's own checks broke,"
+    " or nothing can be recorded",
+}
+"""When each code is given, for the reference page of violations."""
+
 HINTS_AFTER_REFUSAL = {
     "request_scope_expansion": "choose_another_path",
     "select_active_intent": "ask_user",

@@ -1,1 +1,1 @@
-"""Explaining: which record wrote each line, by contents and records."""
+"""EXPLAIN: which record wrote each line, by contents and records."""

@@ -1,1 +1,1 @@
-"""OFFER: the agent-facing tools, defined once for MCP, the host and the commands."""
+"""OFFER: the agent-facing tools, defined once for MCP, Remit's own agent and the commands."""

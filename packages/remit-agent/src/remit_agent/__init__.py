@@ -1,1 +1,1 @@
-"""REMIT-AGENT: Remit's own agent; `session/loop.py` first."""
+"""Remit's own agent: a model and its tools in a loop. `session/loop.py` first."""

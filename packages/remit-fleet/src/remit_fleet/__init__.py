@@ -1,1 +1,1 @@
-"""Orchestrator: several agents at once in one repository, each within its intent, landing without conflicts."""
+"""The fleet: several agents at once in one repository, each within its intent, landing without conflicts."""

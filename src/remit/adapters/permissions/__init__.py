@@ -1,4 +1,4 @@
-"""The agents' own permission rules, one module per agent. No I/O: files are passed as bytes.
+"""The agents' own permission rules, one module per form of rules. No I/O: files are passed as bytes.
 
 If a hook replaces a command, the agent no longer sees the command of the model, and the person's own rules to allow,
 ask or deny no longer match. So Remit evaluates these rules on the original command.

@@ -1,4 +1,4 @@
-"""Parsers of agents' transcripts, a module per agent: lines in, entries out. No I/O, no exceptions."""
+"""Parsers of agents' transcripts, a module per form of transcript: lines in, entries out. No I/O, no exceptions."""
 
 from collections.abc import Callable, Iterator, Mapping
 

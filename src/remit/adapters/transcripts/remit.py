@@ -1,4 +1,4 @@
-"""The journal of Remit's own agent: a JSON object per line, whose `t` names its kind (`host/journal/lines.py`)."""
+"""The journal of Remit's own agent: a JSON object per line, whose `t` names its kind (`journal/lines.py`)."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime

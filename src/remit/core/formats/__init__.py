@@ -1,1 +1,1 @@
-"""Formats shared with other tools: notes, foreign records, proofs, trailers, JSON Schemas."""
+"""Formats shared with other tools: authorship notes, foreign records, commit trailers, JSON Schemas, summaries."""

@@ -1,1 +1,1 @@
-"""Intents of a file: lookup, validation, life cycle, constraints, the context block for agents."""
+"""Rules about intents: validation, life, constraints, merging, strictness, the context block for agents."""

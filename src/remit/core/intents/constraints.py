@@ -26,8 +26,9 @@ MAX_OPTION_ITEMS = 200
 
 
 class ConstraintKind(Struct, frozen=True):
-    """A kind of constraint: the options, and groups of options with exactly one required member."""
+    """A kind of constraint: what it asks, the options, and groups of options with exactly one required member."""
 
+    meaning: str
     options: Mapping[str, OptionCheck]
     needs: tuple[tuple[str, ...], ...] = ()
 
@@ -94,22 +95,42 @@ def check_flag(value: object) -> str:
     return "" if value is True else f"is {value!r:.80}; expected true, or nothing"
 
 
-PATTERN_KIND = ConstraintKind(
-    {"paths": check_globs, "pattern": check_text, "regex": check_regex, "language": check_language},
-    (("pattern", "regex"),),
-)
+PATTERN_OPTIONS = {"paths": check_globs, "pattern": check_text, "regex": check_regex, "language": check_language}
+PATTERN_NEEDS = (("pattern", "regex"),)
 CONSTRAINT_KINDS: Mapping[str, ConstraintKind] = {
-    "max_lines": ConstraintKind({"paths": check_globs, "max": check_count}, (("max",),)),
-    "forbid_pattern": PATTERN_KIND,
-    "require_pattern": PATTERN_KIND,
-    "forbid_import": ConstraintKind({"paths": check_globs, "module": check_texts}, (("module",),)),
-    "forbid_path": ConstraintKind({"paths": check_globs}, (("paths",),)),
+    "max_lines": ConstraintKind(
+        "a file has at most `max` lines, whatever the line endings.",
+        {"paths": check_globs, "max": check_count},
+        (("max",),),
+    ),
+    "forbid_pattern": ConstraintKind(
+        "no file matches a syntax pattern (`pattern`) or a regular expression (`regex`).",
+        PATTERN_OPTIONS,
+        PATTERN_NEEDS,
+    ),
+    "require_pattern": ConstraintKind(
+        "each file matches a syntax pattern (`pattern`) or a regular expression (`regex`).",
+        PATTERN_OPTIONS,
+        PATTERN_NEEDS,
+    ),
+    "forbid_import": ConstraintKind(
+        "a module and its submodules are imported nowhere.",
+        {"paths": check_globs, "module": check_texts},
+        (("module",),),
+    ),
+    "forbid_path": ConstraintKind(
+        "files that the intent must not change, although they are in its scope.", {"paths": check_globs}, (("paths",),)
+    ),
     "dependency": ConstraintKind(
+        "the versions of a package that manifests may ask for (`version`), or none (`forbid`).",
         {"paths": check_globs, "name": check_text, "version": check_version_range, "forbid": check_flag},
         (("name",), ("version", "forbid")),
     ),
-    "require_test_change": ConstraintKind({"paths": check_globs, "tests": check_globs}),
-    "max_files": ConstraintKind({"max": check_count}, (("max",),)),
+    "require_test_change": ConstraintKind(
+        "changed code needs a changed test by the time the intent is completed.",
+        {"paths": check_globs, "tests": check_globs},
+    ),
+    "max_files": ConstraintKind("the intent changes at most `max` files in total.", {"max": check_count}, (("max",),)),
 }
 """Options of each kind. `policy.constraint_kinds` has the same keys."""
 
@@ -150,7 +171,7 @@ def find_constraint_problems(kind: str, options: Mapping[str, object]) -> tuple[
         if len(present) != 1:
             rule = f"needs {' or '.join(group)}" if not present else f"takes only one of {' and '.join(present)}"
             problems.append(ConstraintProblem("", f"{kind} {rule}"))
-    if shape is PATTERN_KIND and isinstance(pattern := options.get("pattern"), str):
+    if "pattern" in shape.options and isinstance(pattern := options.get("pattern"), str):
         fault = find_syntax_fault(pattern, options.get("language"))
         problems += [ConstraintProblem("pattern", f"pattern of {kind} {pattern[:200]!r} {fault}")] if fault else []
     return tuple(problems)

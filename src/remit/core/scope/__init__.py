@@ -1,1 +1,1 @@
-"""Paths and path patterns: repository paths, globs, scopes, roles of files."""
+"""Paths and path patterns: repository paths, globs, scopes proved apart, roles of files."""

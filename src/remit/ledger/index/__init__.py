@@ -1,1 +1,1 @@
-"""Index."""
+"""The index of the log: an SQLite file for searches, built from the log and deleted without loss."""

@@ -1,1 +1,1 @@
-"""Statistics: the authors of the lines at HEAD, and how long recorded lines live."""
+"""Statistics: authors of the lines at HEAD, lifetimes of recorded lines, a suggested mode."""

@@ -1,1 +1,1 @@
-"""Processes: identity, likely writers, processes left running, trusted commands."""
+"""Processes: identity, ancestors, likely writers, peers of a connection, limits of a trusted command."""

@@ -1,1 +1,1 @@
-"""What every face of the agent uses: a run opened by names, and the gate's questions as events of the run."""
+"""Shared parts of the agent's faces (terminal, plain lines, ACP, page): the opened run, questions and replies."""

@@ -1,1 +1,1 @@
-"""Commands for plans, which run several agents at once."""
+"""Commands for plans, their tasks, workers, and the fleet."""
