@@ -22,7 +22,7 @@ EXPANDED_CHARS = re.compile(r"[$`\\]")
 CHANGES_FOLDER = frozenset({"pushd", "popd"})
 CD_OPERATORS = ("", "&&", ";", "\n")
 RESERVED_WORDS = frozenset({"{", "}", "!", "if", "then", "else", "elif", "fi", "while", "until", "do", "done", "time"})
-ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=")
+ASSIGNMENT_START = re.compile(r"[A-Za-z_]\w*\+?=")
 
 
 def find_shell_patches(command: str) -> tuple[Patch, ...]:
@@ -75,7 +75,7 @@ def program_name(command: SimpleCommand) -> str:
 
 def program_words(command: SimpleCommand) -> tuple[ShellWord, ...]:
     words = command.words
-    while words and (words[0].text in RESERVED_WORDS or ASSIGNMENT.match(words[0].text)):
+    while words and (words[0].text in RESERVED_WORDS or ASSIGNMENT_START.match(words[0].text)):
         words = words[1:]
     return words
 
