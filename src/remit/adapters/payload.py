@@ -36,7 +36,7 @@ from remit.core.diff.contents import LineRange
 from remit.core.diff.edits import Edit, Patching, Replacement, Replacements, WholeFile
 from remit.core.diff.formats import Patch, PatchError, parse_patch
 from remit.core.diff.notebooks import CellEdit
-from remit.core.diff.shell_patches import find_shell_patches
+from remit.core.shell_commands import find_shell_patches
 from remit.core.untrusted_input import as_array, as_object
 
 JsonObject: TypeAlias = dict[str, object]

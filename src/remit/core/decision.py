@@ -1,4 +1,4 @@
-"""Facts and approvals that a decision depends on, findings of checks, their decision, and the violation as data and text.
+"""Facts and approvals that a decision depends on, findings of checks, their decision, and the violation in two forms.
 
 Facts are gathered before the decision: `policy` never looks at the world.
 """
