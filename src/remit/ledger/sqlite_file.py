@@ -1,6 +1,5 @@
 """SQLite files that several processes share: write-ahead mode, transactions, read-only copies, detection of damage."""
 
-import os
 import shutil
 import sqlite3
 import time
@@ -15,10 +14,6 @@ POLL_INTERVAL_S = 0.002
 # What a damaged file answers, by SQLite's primary result codes: ERROR (a table is gone), IOERR (cut short),
 # CORRUPT, MISMATCH, NOTADB. Not BUSY, FULL, READONLY or CANTOPEN: a new file would fare no better.
 _DAMAGE_CODES = frozenset({1, 10, 11, 20, 26})
-
-
-def is_unwritable(path: Path) -> bool:
-    return not os.access(path if path.exists() else path.parent, os.W_OK) or not os.access(path.parent, os.W_OK)
 
 
 def copy_to_memory(path: Path) -> sqlite3.Connection:
