@@ -4,7 +4,7 @@ import shutil
 import sqlite3
 import time
 from collections.abc import Generator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from urllib.parse import quote
@@ -67,6 +67,39 @@ def result_code(error: sqlite3.Error) -> int | None:
     """Return SQLite's primary result code; None for errors that Python itself raised."""
     code = getattr(error, "sqlite_errorcode", None)
     return code & 0xFF if isinstance(code, int) else None
+
+
+class HeldDatabase:
+    """A database that stays open between its uses: SQLite writes its log back when the last connection closes, which
+    takes ten times as long as a question.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.inode = 0
+        self.connection: sqlite3.Connection | None = None
+
+    def renew(self) -> None:
+        """Hold the file that is at the path now, if there is one."""
+        try:
+            inode = self.path.stat().st_ino
+        except OSError:
+            inode = 0
+        if inode == self.inode:
+            return
+        self.close()
+        self.inode = inode
+        if inode:
+            with suppress(sqlite3.Error):
+                address = f"file:{quote(str(self.path))}?mode=rw"
+                self.connection = sqlite3.connect(address, uri=True, isolation_level=None, check_same_thread=False)
+                # Only a connection that has read takes part in the log.
+                self.connection.execute("select 1 from sqlite_master").fetchone()
+
+    def close(self) -> None:
+        if self.connection is not None:
+            self.connection.close()
+        self.connection, self.inode = None, 0
 
 
 def remove_database(path: Path) -> None:

@@ -1,1 +1,3 @@
 """Index."""
+
+INDEX_FILE = "index.db"

@@ -12,6 +12,7 @@ from msgspec.structs import astuple
 
 from remit.core.python_runtime import pause_gc
 from remit.ledger.file_changes import RecordedChange, apply_replays, read_changes
+from remit.ledger.index import INDEX_FILE
 from remit.ledger.index.build import (
     BATCH_LINES,
     BUSY_TIMEOUT_S,
@@ -532,7 +533,7 @@ def _as_json(values: Iterable[str]) -> str:
 
 
 def open_index(state: Path, log_folder: Path) -> Index:
-    index = Index.open(state / "index.db", log_folder)
+    index = Index.open(state / INDEX_FILE, log_folder)
     try:
         index.catch_up()
     except BaseException:
