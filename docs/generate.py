@@ -23,12 +23,11 @@ from remit.core import config, record
 from remit.core.adoption import AdoptSettings
 from remit.core.agents import ROWS
 from remit.core.call import REMIT_COMMANDS
-from remit.core.decision import ErrorType
+from remit.core.decision import EXAMPLES, HINTS, MEANINGS, NOT_RECOVERABLE, REASONS, SHELL_FORMS, ErrorType
 from remit.core.intent import STATUS_ALIASES, TRANSITIONS, Intent, LintCode
 from remit.core.intents.constraints import CONSTRAINT_KINDS
 from remit.core.machine_paths import CONFIG_PATH
 from remit.policy.decide import CHECKS
-from remit.policy.violations import EXAMPLES, HINTS, MEANINGS, NOT_RECOVERABLE, REASONS, SHELL_FORMS
 from remit.provenance.verify.rules import INTEGRITY_RULES, RULES
 from remit.tools.catalogue import TOOLS
 
@@ -476,7 +475,7 @@ def said_in_calls(spared: frozenset[str]) -> frozenset[str]:
 
 def violations() -> str:
     """The page of denials."""
-    raised = said_in_calls(frozenset({"decision.py", "violations.py"}))
+    raised = said_in_calls(frozenset({"decision.py"}))
     words = worded({**MEANINGS}, get_args(ErrorType))
     hinted: Mapping[str, str] = {**HINTS}
     rows = [

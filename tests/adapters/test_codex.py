@@ -11,7 +11,7 @@ from remit.adapters import compute_hook_trust, render, server_settings, settings
 from remit.core.agents import ROWS
 from remit.core.call import AfterCall, BeforeCall, PromptGiven, SessionEnded, SessionStarted, TurnEnded
 from remit.core.decision import Facts, Verdict
-from remit.policy.checks.commands import check_unwatched
+from remit.policy.checks.call import check_unwatched
 from remit.policy.commands.background_and_input import may_wait_for_input
 from remit.policy.decide import classify
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from remit.core.diff.formats import FileOperation, Patch, PatchError, PatchHunk, parse_patch
-from remit.core.diff.shell_patches import find_shell_patches
+from remit.core.shell_commands import find_shell_patches
 
 WHOLE = """\
 *** Begin Patch

@@ -14,7 +14,7 @@ from remit.core.decision import DeniedPath
 from remit.gate.gate import Gate
 from remit.gate.intents.person_edits import PERSON
 from remit.gate.state.workspace_state import State
-from remit.policy.checks.commands import names_denied_path
+from remit.policy.checks.call import names_denied_path
 from stepped_clock import SteppedClock
 
 

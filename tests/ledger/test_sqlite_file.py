@@ -1,4 +1,6 @@
-"""Several processes may make a database of Remit's at the same moment: each gets it, none is told it is locked."""
+"""Several processes may make a database of Remit's at the same moment: each gets it, none is told it is locked. A held
+database keeps its log.
+"""
 
 import sqlite3
 from collections.abc import Callable
@@ -10,7 +12,7 @@ import pytest
 
 from remit.gate.state.database import open_database
 from remit.ledger.index import build
-from remit.ledger.sqlite_file import enable_write_ahead
+from remit.ledger.sqlite_file import HeldDatabase, enable_write_ahead
 from remit.provenance.map import intent_map_file
 from remit.provenance.why import conversation_store
 
@@ -59,3 +61,26 @@ def test_another_error_is_not_tried_again(tmp_path: Path) -> None:
     with pytest.raises(sqlite3.DatabaseError, match="not a database"):
         enable_write_ahead(database, 5.0)
     database.close()
+
+
+def test_a_held_database_keeps_its_log_until_it_is_let_go(tmp_path: Path) -> None:
+    path, log = tmp_path / "index.db", tmp_path / "index.db-wal"
+    held = HeldDatabase(path)
+    held.renew()
+    assert not path.exists()
+    build.open_database(path).close()
+    assert not log.exists()
+    held.renew()
+    build.open_database(path).close()
+    assert log.exists()
+    held.close()
+    assert not log.exists()
+
+
+def test_what_is_no_database_is_held_without_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "index.db"
+    path.write_bytes(b"no database" * 1000)
+    held = HeldDatabase(path)
+    held.renew()
+    held.close()
+    assert path.read_bytes() == b"no database" * 1000

@@ -7,7 +7,7 @@ from remit.core.call import Citation, SessionKey, ToolCall
 from remit.core.decision import DeniedPath, ErrorType, Facts, Finding, Grant, SessionFacts, Target, Verdict
 from remit.core.intent import Intent, IntentSet, LintFinding, Status
 from remit.core.scope.path_patterns import RepoPath
-from remit.policy.checks.commands import mark_repeated_denial
+from remit.policy.checks.call import mark_repeated_denial
 from remit.policy.decide import CHECKS
 
 SHA, OTHER = "a" * 64, "b" * 64

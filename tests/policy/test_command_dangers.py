@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from policy.test_corpus import AGENT_COMMANDS
 from remit.core.call import SessionKey, ToolCall
 from remit.core.decision import Facts, Verdict
-from remit.policy.checks.commands import check_command
+from remit.policy.checks.call import check_command
 from remit.policy.commands import analyse
 from remit.policy.commands.dangers import find_dangerous_words
 

@@ -5,7 +5,7 @@ import pytest
 from redteam.git_forms import COMMANDS, FORMS
 from remit.core.call import SessionKey, ToolCall
 from remit.core.decision import Facts
-from remit.policy.checks.commands import check_command
+from remit.policy.checks.call import check_command
 from remit.policy.commands import analyse
 from remit.policy.decide import decide
 

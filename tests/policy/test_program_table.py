@@ -2,9 +2,9 @@
 
 from collections import Counter
 
-from remit.policy.commands.options import word_set
 from remit.policy.commands.programs.row import ROLES
 from remit.policy.commands.programs.table import FAMILIES, PROGRAMS
+from remit.policy.commands.words import word_set
 
 
 def test_a_program_has_one_row() -> None:

@@ -1,4 +1,4 @@
-"""Housekeeping goes round all open gates, whatever one of them meets."""
+"""Housekeeping goes round all open gates, whatever one of them meets; the index stays open with them."""
 
 from pathlib import Path
 
@@ -8,6 +8,7 @@ from conftest import run_git
 from gate.driving import governed, machine
 from remit.gate.gate import Gate
 from remit.gate.open_gates import OpenGates
+from remit.ledger.index.index import remove_index
 from remit.workspace.place.workspace import locate_workspace
 
 
@@ -33,3 +34,19 @@ def test_a_defect_in_one_repository_is_reported_and_ends_nothing(
     said = capsys.readouterr().err
     assert f"broke in {repository}: KeyError" in said
     assert "left for later: the disk is full" in said
+
+
+def test_the_index_stays_open_between_calls_also_where_it_was_replaced(repository: Path, home: Path) -> None:
+    workspace, gates, around = locate_workspace(governed(repository)), OpenGates(), machine(home)
+    assert workspace is not None
+    index, log = workspace.state / "index.db", workspace.state / "index.db-wal"
+    for _ in range(2):
+        with gates(workspace, around) as gate, gate.index():
+            pass
+        # SQLite removes the log when the last connection closes.
+        assert log.exists()
+        remove_index(index)
+        assert not log.exists()
+    with gates(workspace, around):
+        pass
+    assert not index.exists()

@@ -7,8 +7,7 @@ import msgspec
 
 from remit.adapters import claude, gemini
 from remit.adapters.hook_entries import compute_hook_trust
-from remit.adapters.payload import AdapterError, JsonObject, apply_arguments
-from remit.adapters.reply import HookReply
+from remit.adapters.payload import AdapterError, HookReply, JsonObject, apply_arguments
 from remit.core.agents import ROWS
 from remit.core.call import HookEvent, ToolCall
 from remit.core.decision import Decision

@@ -9,10 +9,14 @@ import msgspec
 
 from remit.adapters.hook_entries import build_hooks
 from remit.adapters.payload import (
+    DEFAULT_DENIAL,
     SUMMARY_CHARS,
+    HookReply,
     JsonObject,
+    can_continue,
     find_diff_lines,
     find_hunk_additions,
+    find_row_event,
     find_stated_exit_code,
     has_read_only_error,
     lacks_remit,
@@ -20,7 +24,6 @@ from remit.adapters.payload import (
     parse_duration_ms,
     parse_event,
 )
-from remit.adapters.reply import DEFAULT_DENIAL, HookReply, can_continue, find_row_event
 from remit.core.agents.row import AgentRow
 from remit.core.call import BeforeCall, HookEvent, Outcome
 from remit.core.decision import Decision

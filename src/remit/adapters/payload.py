@@ -1,4 +1,7 @@
-"""Parsing of hook payloads, shared by the dialects. Payloads are untrusted: each value is checked before use."""
+"""Payloads of agents' hooks and the answers to them, shared by the dialects.
+
+Payloads are untrusted: each value is checked before use.
+"""
 
 import json
 import posixpath
@@ -8,9 +11,10 @@ from collections.abc import Callable, Sequence
 from typing import Literal, TypeAlias, cast
 
 import msgspec
+from msgspec import Struct
 from msgspec.structs import replace
 
-from remit.core.agents.row import AgentRow, ToolRow
+from remit.core.agents.row import AgentRow, RowEvent, ToolRow
 from remit.core.call import (
     REMIT_TOOLS,
     AfterCall,
@@ -27,11 +31,12 @@ from remit.core.call import (
     TurnEnded,
     hash_arguments,
 )
+from remit.core.decision import Decision
 from remit.core.diff.contents import LineRange
 from remit.core.diff.edits import Edit, Patching, Replacement, Replacements, WholeFile
 from remit.core.diff.formats import Patch, PatchError, parse_patch
 from remit.core.diff.notebooks import CellEdit
-from remit.core.diff.shell_patches import find_shell_patches
+from remit.core.shell_commands import find_shell_patches
 from remit.core.untrusted_input import as_array, as_object
 
 JsonObject: TypeAlias = dict[str, object]
@@ -372,3 +377,35 @@ def parse_cell_edit(given: JsonObject) -> CellEdit | None:
     if not isinstance(source, str) or mode is None:
         return None
     return CellEdit(source, cell if isinstance(cell, str) else None, kind if isinstance(kind, str) else None, mode)
+
+
+DEFAULT_DENIAL = "Remit refused this call."
+"""Reason for a denial without one: some agents run a tool if the denial has no reason."""
+
+
+class HookReply(Struct, frozen=True):
+    """The answer to the agent's hook process."""
+
+    stdout: bytes = b""
+    stderr: bytes = b""
+    exit_code: int = 0
+
+
+def can_continue(row: AgentRow, decision: Decision, arguments: dict[str, object] | None) -> bool:
+    """Return True if the call may proceed; a contained call only with the arguments that contain it."""
+    return decision.effect == "allow" or (decision.effect == "contain" and bool(arguments) and row.rewrites != "")
+
+
+def find_row_event(event: HookEvent) -> RowEvent | None:
+    """Return the kind of an event whose answer may say something; None for other events."""
+    match event:
+        case BeforeCall():
+            return "before"
+        case AfterCall(failed=failed):
+            return "failed" if failed else "after"
+        case SessionStarted():
+            return "session_start"
+        case PromptGiven():
+            return "prompt"
+        case _:
+            return None

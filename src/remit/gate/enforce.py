@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from remit.adapters import can_ask
 from remit.core.call import COMPARED_CLASSES, OWN_AGENT, ToolCall, hash_arguments
-from remit.core.decision import Decision, Facts, Finding, SessionFacts, Waiver
+from remit.core.decision import Decision, Facts, Finding, SessionFacts, Waiver, Ways, explain, leading_violation
 from remit.gate.containment.rewrite_call import CommandRewriter, ContainmentPlan
 from remit.gate.context import Answer, WorkspaceContext, contents_to_keep, join_lines
 from remit.gate.effects.other_writers import ChangesBetweenCalls, add_session_with_commands
@@ -41,7 +41,6 @@ from remit.policy.commands import analyse
 from remit.policy.commands.background_and_input import find_background_word
 from remit.policy.decide import blocking_findings, can_agent_ask, classify, decide, hold_irreversible, waiver_for
 from remit.policy.floor import describe_told
-from remit.policy.violations import Ways, explain, leading_violation
 from remit.workspace.observe.observation import list_known_commits, observe_paths, try_observe_file, versions_by_path
 
 if TYPE_CHECKING:

@@ -15,6 +15,8 @@ from remit.gate.context import RECORDING_ERRORS
 from remit.gate.gate import Gate
 from remit.gate.machine import Environment
 from remit.gate.state.workspace_state import WatchStatus
+from remit.ledger.index import INDEX_FILE
+from remit.ledger.sqlite_file import HeldDatabase
 from remit.workspace.git.command import GitError
 from remit.workspace.observe.incremental import IncrementalObserver
 from remit.workspace.observe.observation import Observation, observe_workspace
@@ -143,8 +145,9 @@ class Repository:
     their turn, or waiting for a person. Only the holder of the turn touches `open_gates`.
     """
 
-    def __init__(self, leaving: threading.Event, watches: WorktreeWatchers | None = None) -> None:
+    def __init__(self, state: Path, leaving: threading.Event, watches: WorktreeWatchers | None = None) -> None:
         self.turn_lock = threading.Lock()
+        self.held_index = HeldDatabase(state / INDEX_FILE)
         self.call_count = 0
         self.leaving = leaving
         self.watches = watches
@@ -170,6 +173,7 @@ class Repository:
         finally:
             kept.user_count -= 1
             kept.close_if_done()
+            self.held_index.renew()
 
     def find_gate(self, workspace: Workspace, environment: Environment) -> KeptGate:
         key = (workspace.root, environment.bound_intent)
@@ -217,7 +221,7 @@ class OpenGates:
     def take_turn(self, state: Path) -> Generator[Repository]:
         """Wait for the turn in the repository with this state folder; surplus idle repositories are forgotten."""
         with self.table_lock:
-            repository = self.repositories.setdefault(state, Repository(self.leaving, self.watches))
+            repository = self.repositories.setdefault(state, Repository(state, self.leaving, self.watches))
             repository.call_count += 1
             self.repositories.move_to_end(state)
             surplus = len(self.repositories) - MAX_REPOSITORIES
@@ -226,6 +230,7 @@ class OpenGates:
         for each in gone:
             for key in list(each.open_gates):
                 each.drop_gate(key)
+            each.held_index.close()
         try:
             with repository.turn_lock:
                 yield repository

@@ -28,7 +28,7 @@ from msgspec.structs import replace
 
 from remit.adapters.payload import has_read_only_error
 from remit.core.call import SESSION_VARIABLE, Outcome, SessionKey, ToolCall
-from remit.core.decision import UNGOVERNED_DECISION, Decision, Violation
+from remit.core.decision import UNGOVERNED_DECISION, Decision, Violation, leading_violation
 from remit.core.diff.contents import LineRange
 from remit.core.record import KEY
 from remit.core.untrusted_input import sanitise_line
@@ -44,7 +44,6 @@ from remit.gate.remember import is_new_worktree, remember
 from remit.gate.state.workspace_state import PendingCall
 from remit.gate.undo.governing_files import AgentSettings, can_execute
 from remit.policy.decide import classify
-from remit.policy.violations import leading_violation
 from remit.workspace.observe.observation import try_observe_file
 from remit.workspace.place.resolve_paths import resolve_real_paths
 from remit.workspace.place.workspace import Workspace

@@ -219,6 +219,10 @@ def replace_file(path: "Path", content: bytes) -> None:
     fresh.replace(path)
 
 
+def is_unwritable(path: "Path") -> bool:
+    return not os.access(path if path.exists() else path.parent, os.W_OK) or not os.access(path.parent, os.W_OK)
+
+
 def find_last_line_end(descriptor: int, end: int) -> int:
     """Return the offset after the last newline before `end`, searching backwards; 0 if there is none."""
     while end > 0:

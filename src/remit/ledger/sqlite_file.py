@@ -1,11 +1,10 @@
 """SQLite files that several processes share: write-ahead mode, transactions, read-only copies, detection of damage."""
 
-import os
 import shutil
 import sqlite3
 import time
 from collections.abc import Generator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from urllib.parse import quote
@@ -15,10 +14,6 @@ POLL_INTERVAL_S = 0.002
 # What a damaged file answers, by SQLite's primary result codes: ERROR (a table is gone), IOERR (cut short),
 # CORRUPT, MISMATCH, NOTADB. Not BUSY, FULL, READONLY or CANTOPEN: a new file would fare no better.
 _DAMAGE_CODES = frozenset({1, 10, 11, 20, 26})
-
-
-def is_unwritable(path: Path) -> bool:
-    return not os.access(path if path.exists() else path.parent, os.W_OK) or not os.access(path.parent, os.W_OK)
 
 
 def copy_to_memory(path: Path) -> sqlite3.Connection:
@@ -72,6 +67,39 @@ def result_code(error: sqlite3.Error) -> int | None:
     """Return SQLite's primary result code; None for errors that Python itself raised."""
     code = getattr(error, "sqlite_errorcode", None)
     return code & 0xFF if isinstance(code, int) else None
+
+
+class HeldDatabase:
+    """A database that stays open between its uses: SQLite writes its log back when the last connection closes, which
+    takes ten times as long as a question.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.inode = 0
+        self.connection: sqlite3.Connection | None = None
+
+    def renew(self) -> None:
+        """Hold the file that is at the path now, if there is one."""
+        try:
+            inode = self.path.stat().st_ino
+        except OSError:
+            inode = 0
+        if inode == self.inode:
+            return
+        self.close()
+        self.inode = inode
+        if inode:
+            with suppress(sqlite3.Error):
+                address = f"file:{quote(str(self.path))}?mode=rw"
+                self.connection = sqlite3.connect(address, uri=True, isolation_level=None, check_same_thread=False)
+                # Only a connection that has read takes part in the log.
+                self.connection.execute("select 1 from sqlite_master").fetchone()
+
+    def close(self) -> None:
+        if self.connection is not None:
+            self.connection.close()
+        self.connection, self.inode = None, 0
 
 
 def remove_database(path: Path) -> None:

@@ -31,7 +31,7 @@ from remit.core.decision import (
 )
 from remit.core.untrusted_input import sanitise_line
 from remit.policy.checks import call as call_checks
-from remit.policy.checks import commands, intent, paths
+from remit.policy.checks import intent, paths
 from remit.policy.commands import analyse
 from remit.policy.commands.background_and_input import may_wait_for_input
 from remit.policy.commands.dangers import is_for_agents
@@ -51,16 +51,16 @@ CHECKS: Mapping[str, Check] = {
         paths.check_outside,
         intent.check_active_intent,
         intent.check_mismatch,
-        commands.check_detour,
+        call_checks.check_detour,
         paths.check_ignored,
         paths.check_scope,
         paths.check_lease,
         paths.check_stale,
         intent.check_constraints,
-        commands.check_unwatched,
-        commands.check_lingering,
-        commands.check_command,
-        commands.check_blinding,
+        call_checks.check_unwatched,
+        call_checks.check_lingering,
+        call_checks.check_command,
+        call_checks.check_blinding,
     )
 }
 
@@ -129,7 +129,7 @@ def run_checks(checks: Mapping[str, Check], call: ToolCall, facts: Facts) -> tup
     for rule, check in checks.items():
         finding = run_check(rule, check, call, facts)
         if finding is not None:
-            findings.append(commands.mark_repeated_denial(finding, call, facts))
+            findings.append(call_checks.mark_repeated_denial(finding, call, facts))
     return tuple(findings)
 
 

@@ -24,10 +24,9 @@ from remit.core.decision import (
 )
 from remit.core.scope.path_patterns import Scope, glob_error, is_absolute_pattern
 from remit.core.untrusted_input import sanitise_line
-from remit.policy.commands.options import word_set
 from remit.policy.commands.parsed_command import parse_tree
 from remit.policy.commands.statements import literal_simple_command
-from remit.policy.commands.words import UnprovedCommand, node_source
+from remit.policy.commands.words import UnprovedCommand, node_source, word_set
 from remit.policy.risk import target_paths, weigh_command
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from remit.core.call import (
     ToolCall,
     TurnEnded,
 )
-from remit.core.decision import Decision
+from remit.core.decision import Decision, explain
 from remit.core.intent import IllegalTransition
 from remit.core.machine_paths import CONFIG_PATH
 from remit.core.untrusted_input import escape_surrogates
@@ -46,7 +46,6 @@ from remit.gate.records.call_records import failed_event_record
 from remit.gate.remember import is_new_worktree
 from remit.policy.commands import analyse
 from remit.policy.decide import classify
-from remit.policy.violations import explain
 from remit.workspace.agents.marked_blocks import KIND_BY_NAME, BrainEntry
 from remit.workspace.intents_file.storage import EditRefused
 from remit.workspace.place.workspace import Workspace, locate_workspace, path_exists, read_session_homes

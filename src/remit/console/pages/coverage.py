@@ -12,13 +12,12 @@ from remit.console.pages.settings import record_setting_change
 from remit.core.acts import Act
 from remit.core.agents import ROWS, AgentRow
 from remit.core.call import SessionKey
-from remit.core.decision import Grant, Mode
+from remit.core.decision import HINTS, Grant, Mode
 from remit.core.record import KEY
 from remit.gate.gate import Gate
 from remit.gate.governing.settings import set_mode
 from remit.gate.policy_query import PolicyQuery, judge_query
 from remit.ledger.index.index import Index
-from remit.policy.violations import HINTS
 from remit.provenance.verify.verdict_coverage import MAX_RECORDS, measure_share
 from remit.wiring.agents import DetectedAgent, find_agents, find_user_place, find_wired_place
 from remit.wiring.doctor_checks import check_latency, check_wiring

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from remit.core.call import SessionKey, ToolCall
-from remit.core.decision import Decision, ErrorType, Finding, Violation
+from remit.core.decision import Decision, ErrorType, Finding, Violation, make_violation
 from remit.core.intent import (
     FINAL_STATUSES,
     SELECTABLE_STATUSES,
@@ -25,7 +25,6 @@ from remit.core.scope.path_patterns import Scope, glob_error, is_absolute_patter
 from remit.core.untrusted_input import sanitise_line
 from remit.gate.governing.rules import Rules
 from remit.gate.state.workspace_state import SessionState
-from remit.policy.violations import make_violation
 
 if TYPE_CHECKING:
     from remit.ledger.index.index import Index

@@ -11,7 +11,7 @@ from msgspec import UNSET, to_builtins
 from msgspec.structs import replace
 
 from remit.core.call import ToolCall
-from remit.core.decision import ASSIGNMENT_RULE, Decision, Facts, Finding, Grant
+from remit.core.decision import ASSIGNMENT_RULE, REFUSED_BY_PERSON, Decision, Facts, Finding, Grant
 from remit.core.diff.contents import sha256
 from remit.core.diff.edits import ProposedFile
 from remit.core.record import Body, CallPart, EventName, Record, make_uuid7
@@ -26,7 +26,6 @@ from remit.ledger.log_files import LedgerError
 from remit.policy.decide import apply_threshold, blocking_findings, target_contents
 from remit.policy.grants import GrantRuleError, make_rule, propose_prefix, target_paths
 from remit.policy.risk import RiskContext, parent_folder, weigh_risk
-from remit.policy.violations import REFUSED_BY_PERSON
 
 QUESTION_TIMEOUT_S = 590.0
 """How long a question waits. Every wired agent has a longer timeout, and runs the tool when its own timeout ends."""

@@ -4,7 +4,7 @@ import json
 
 from msgspec.structs import replace
 
-from remit.adapters.reply import can_continue
+from remit.adapters.payload import can_continue
 from remit.core.agents import ROWS
 from remit.core.call import Outcome, SessionKey, ToolCall
 from remit.core.untrusted_input import sanitise_line

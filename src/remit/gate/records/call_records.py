@@ -8,7 +8,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from remit.core.call import Outcome, ToolCall
-from remit.core.decision import Decision, Facts, Violation
+from remit.core.decision import Decision, Facts, Violation, leading_violation
 from remit.core.diff.contents import Difference, Span, hash_line_ranges, subtract_spans
 from remit.core.intent import Intent
 from remit.core.record import (
@@ -34,7 +34,6 @@ from remit.core.untrusted_input import escape_surrogates, quote_path, sanitise_l
 from remit.gate.governing.rules import Rules
 from remit.gate.records.recorder import Recorder
 from remit.gate.state.workspace_state import PendingCall
-from remit.policy.violations import leading_violation
 from remit.workspace.observe.observation import Change
 from remit.workspace.safe_files import ObservedFile
 

@@ -17,6 +17,7 @@ from remit.gate.records.recorder import Recorder
 from remit.gate.records.tree_heads import LogWriter, heads_report, make_head, tracked_log_name, trusted_keys
 from remit.ledger.findings import LedgerFinding, build_acknowledgement, read_acknowledgements, soften_acknowledged
 from remit.ledger.foreign_logs import check_foreign_logs
+from remit.ledger.index import INDEX_FILE
 from remit.ledger.index.index import remove_index
 from remit.ledger.log_files import ChainView, LocalLog, decode_header, is_readable, list_local_logs, list_local_names
 from remit.ledger.reader import read_lines
@@ -278,5 +279,5 @@ def prune_log(recorder: Recorder, found: LedgerPruning) -> int:
     detail = build_pruning_detail(found.plan, read_pruned_ranges(folder), **told)
     recorder.append([recorder.make_record(Body(event="pruned", intent_id=None, session_id=None, detail=detail))])
     freed = prune(folder, found.plan)
-    remove_index(recorder.workspace.state / "index.db")
+    remove_index(recorder.workspace.state / INDEX_FILE)
     return freed

@@ -7,7 +7,8 @@ from itertools import chain, count
 from pathlib import Path
 
 from remit.core.untrusted_input import quote_path
-from remit.ledger.sqlite_file import copy_to_memory, enable_write_ahead, is_unwritable
+from remit.ledger.log_files import is_unwritable
+from remit.ledger.sqlite_file import copy_to_memory, enable_write_ahead
 
 SCHEMA_VERSION = 10
 

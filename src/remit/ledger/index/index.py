@@ -12,6 +12,7 @@ from msgspec.structs import astuple
 
 from remit.core.python_runtime import pause_gc
 from remit.ledger.file_changes import RecordedChange, apply_replays, read_changes
+from remit.ledger.index import INDEX_FILE
 from remit.ledger.index.build import (
     BATCH_LINES,
     BUSY_TIMEOUT_S,
@@ -28,9 +29,9 @@ from remit.ledger.index.build import (
     read_indexed_lines,
 )
 from remit.ledger.index.search import RANK_ORDER, build_query
-from remit.ledger.log_files import DECODE_ERRORS, hold_lock, list_readable_places, segment_name
+from remit.ledger.log_files import DECODE_ERRORS, hold_lock, is_unwritable, list_readable_places, segment_name
 from remit.ledger.reader import LogLine, measure_log_bytes
-from remit.ledger.sqlite_file import is_damage, is_unwritable, remove_database, transaction
+from remit.ledger.sqlite_file import is_damage, remove_database, transaction
 
 BULK_BYTES = 4 * 1024 * 1024  # logs of this size are first indexed in a separate file that no other process uses yet
 BUILD_TIMEOUT_S = 600.0
@@ -532,7 +533,7 @@ def _as_json(values: Iterable[str]) -> str:
 
 
 def open_index(state: Path, log_folder: Path) -> Index:
-    index = Index.open(state / "index.db", log_folder)
+    index = Index.open(state / INDEX_FILE, log_folder)
     try:
         index.catch_up()
     except BaseException:

@@ -16,12 +16,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from remit.policy.commands.dangers import Danger, find_danger, find_unseen_program
-from remit.policy.commands.options import word_set
 from remit.policy.commands.parsed_command import parse_command, unmask_text
 from remit.policy.commands.programs.row import Write
 from remit.policy.commands.programs.table import is_pure
 from remit.policy.commands.statements import literal_simple_command, prove_command
-from remit.policy.commands.words import UnprovedCommand, node_source, read_word
+from remit.policy.commands.words import UnprovedCommand, node_source, read_word, word_set
 
 if TYPE_CHECKING:
     from tree_sitter import Node

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from remit.core.call import ToolCall
 from remit.core.shell_commands import ShellWord, UnreadableShell
-from remit.policy.commands.options import word_set
 from remit.policy.commands.parsed_command import parse_command
 from remit.policy.commands.programs.row import ANY_NUMBER, ANY_USE, StdinRule
 from remit.policy.commands.programs.shell import SHELL_STDIN
 from remit.policy.commands.programs.table import PROGRAMS, find_program, has_role
 from remit.policy.commands.programs.text import PAGER
-from remit.policy.commands.words import UnprovedCommand
+from remit.policy.commands.words import UnprovedCommand, word_set
 
 if TYPE_CHECKING:
     from tree_sitter import Node

@@ -16,10 +16,10 @@ from remit.core.agents import ROWS
 from remit.core.call import ACTING_COMMANDS, REMIT_COMMANDS
 from remit.core.redaction import is_secret_file
 from remit.core.shell_commands import UnreadableShell, parse_simple_commands
-from remit.policy.commands.options import word_set
 from remit.policy.commands.parsed_command import parse_command
 from remit.policy.commands.programs.row import DISCARDS_WORK, EVADES_CONTROL, DangerRule
 from remit.policy.commands.programs.table import find_program, has_role
+from remit.policy.commands.words import word_set
 
 MAX_SHELL_DEPTH = 3  # Shells within shells
 MAX_WRAPPED_STARTS = 12  # Words after a wrapper at which the command that it runs may begin

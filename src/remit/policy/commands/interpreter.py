@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from remit.policy.commands.options import word_set
 from remit.policy.commands.parsed_command import BLANKS, TreeText, parse_tree, unmask_text
 from remit.policy.commands.programs.row import (
     Lines,
@@ -32,6 +31,7 @@ from remit.policy.commands.words import (
     read_live_text,
     read_word,
     read_words,
+    word_set,
 )
 
 if TYPE_CHECKING:

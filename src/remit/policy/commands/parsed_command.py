@@ -10,8 +10,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from remit.core.shell_commands import SimpleCommand, parse_simple_commands
-from remit.policy.commands.options import word_set
-from remit.policy.commands.words import UnprovedCommand, node_source
+from remit.policy.commands.words import UnprovedCommand, node_source, word_set
 
 if TYPE_CHECKING:
     from tree_sitter import Language, Node

@@ -23,7 +23,6 @@ from remit.policy.commands.interpreter import (
     merge_states,
     named_file,
 )
-from remit.policy.commands.options import word_set
 from remit.policy.commands.parsed_command import parse_command, unmask_text
 from remit.policy.commands.programs.row import (
     CommandEffects,
@@ -41,7 +40,15 @@ from remit.policy.commands.programs.shell import (
     check_variable,
 )
 from remit.policy.commands.programs.table import evaluate_command, find_program
-from remit.policy.commands.words import HOME_MARK, START_MARK, UnprovedCommand, Word, is_safe_name, node_source
+from remit.policy.commands.words import (
+    HOME_MARK,
+    START_MARK,
+    UnprovedCommand,
+    Word,
+    is_safe_name,
+    node_source,
+    word_set,
+)
 
 if TYPE_CHECKING:
     from tree_sitter import Node

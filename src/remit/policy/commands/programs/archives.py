@@ -7,7 +7,6 @@ Info-ZIP 3.0 and 6.0, read 2026-11.
 import re
 from collections.abc import Sequence
 
-from remit.policy.commands.options import OptionRow, parse_options
 from remit.policy.commands.programs.row import (
     CommandEffects,
     Program,
@@ -20,7 +19,7 @@ from remit.policy.commands.programs.row import (
     write_all,
     write_files,
 )
-from remit.policy.commands.words import UnprovedCommand, Word
+from remit.policy.commands.words import OptionRow, UnprovedCommand, Word, parse_options
 
 
 def read_tar(name: str, words: Sequence[Word]) -> CommandEffects:

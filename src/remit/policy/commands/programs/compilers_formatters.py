@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
-from remit.policy.commands.options import OptionRow, dashed_options, parse_dashed, parse_options, word_set
 from remit.policy.commands.programs.row import (
     DESTROYS_REMOTELY,
     DangerRule,
@@ -25,7 +24,15 @@ from remit.policy.commands.programs.row import (
     write_all,
     write_files,
 )
-from remit.policy.commands.words import UnprovedCommand, Word
+from remit.policy.commands.words import (
+    OptionRow,
+    UnprovedCommand,
+    Word,
+    dashed_options,
+    parse_dashed,
+    parse_options,
+    word_set,
+)
 
 RUFF: Mapping[str, WriterRow] = {
     "format": formatter_row(OptionRow("qvs", "", "check diff quiet verbose no-cache",

@@ -12,9 +12,16 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from remit.policy.commands.options import OptionRow, dashed_options, parse_dashed, parse_options, word_set
 from remit.policy.commands.programs.row import Program, WriterRow, Writes, rows, write_all, write_files
-from remit.policy.commands.words import UnprovedCommand, Word
+from remit.policy.commands.words import (
+    OptionRow,
+    UnprovedCommand,
+    Word,
+    dashed_options,
+    parse_dashed,
+    parse_options,
+    word_set,
+)
 
 OPENSSL_OPTIONS = dashed_options(
     "noout text nodes x509 new hex base64 d e a salt pbkdf2 pubout pubin subject issuer dates fingerprint startdate "

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from remit.core.agents import ROWS
-from remit.policy.commands.options import OptionRow, ParsedOptions, harmless_row, parse_options, word_set
 from remit.policy.commands.programs.row import (
     ANY_NUMBER,
     CHANGES_USERS,
@@ -30,7 +29,15 @@ from remit.policy.commands.programs.row import (
     write_all,
 )
 from remit.policy.commands.programs.shell import substitute_word
-from remit.policy.commands.words import UnprovedCommand, Word
+from remit.policy.commands.words import (
+    OptionRow,
+    ParsedOptions,
+    UnprovedCommand,
+    Word,
+    harmless_row,
+    parse_options,
+    word_set,
+)
 
 # find
 

@@ -19,7 +19,6 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from remit.policy.commands.options import OptionRow, ParsedOptions, parse_options, word_set
 from remit.policy.commands.programs.files import files_below
 from remit.policy.commands.programs.row import (
     DISCARDS_WORK,
@@ -39,7 +38,17 @@ from remit.policy.commands.programs.row import (
     rows,
     write_all,
 )
-from remit.policy.commands.words import GLOB_CHARACTER, HOME_MARK, START_MARK, UnprovedCommand, Word
+from remit.policy.commands.words import (
+    GLOB_CHARACTER,
+    HOME_MARK,
+    START_MARK,
+    OptionRow,
+    ParsedOptions,
+    UnprovedCommand,
+    Word,
+    parse_options,
+    word_set,
+)
 
 GLOBAL_OPTIONS = OptionRow("P", "Cc", "no-pager no-optional-locks literal-pathspecs no-replace-objects")
 

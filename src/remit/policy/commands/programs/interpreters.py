@@ -7,11 +7,10 @@ Source: the manuals of the programs named, read 2026-11.
 import re
 from collections.abc import Sequence
 
-from remit.policy.commands.options import OptionRow
 from remit.policy.commands.programs.remote_services import REGISTRY
 from remit.policy.commands.programs.row import ANY_NUMBER, CommandEffects, Program, StdinRule, formatter_row, rows
 from remit.policy.commands.programs.text import read_awk, write_perl
-from remit.policy.commands.words import UnprovedCommand, Word
+from remit.policy.commands.words import OptionRow, UnprovedCommand, Word
 
 PYTHON_PRINTS = re.compile(r"print\((?:[\s\d.+*/%<>=!,()-]|\"[^\"\\]*\"|'[^'\\]*')*\)")
 """`print` of numbers and texts: no other name occurs, so no other function is called."""

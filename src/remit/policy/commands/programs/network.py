@@ -6,9 +6,8 @@ Source: the manuals of curl 8.5, GNU Wget 1.21 and OpenSSH 9.6, read 2026-11.
 import posixpath
 from collections.abc import Sequence
 
-from remit.policy.commands.options import OptionRow, parse_options
 from remit.policy.commands.programs.row import ANY_NUMBER, DangerRule, Program, StdinRule, Writes, rows, write_all
-from remit.policy.commands.words import GLOB_CHARACTER, UnprovedCommand, Word
+from remit.policy.commands.words import GLOB_CHARACTER, OptionRow, UnprovedCommand, Word, parse_options
 
 CURL_OPTIONS = OptionRow("sSLfgikIvN46qOJRG#k0", "oHAbeurmDc",
     "silent show-error location fail globoff include insecure head verbose compressed remote-name create-dirs "

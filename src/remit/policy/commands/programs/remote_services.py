@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from remit.core.agents import ROWS
-from remit.policy.commands.options import OptionRow, ParsedOptions, dashed_options, parse_dashed, parse_options
 from remit.policy.commands.programs.files import check_local
 from remit.policy.commands.programs.row import (
     ANY_NUMBER,
@@ -27,7 +26,15 @@ from remit.policy.commands.programs.row import (
     verbs_that_read,
     write_all,
 )
-from remit.policy.commands.words import UnprovedCommand, Word
+from remit.policy.commands.words import (
+    OptionRow,
+    ParsedOptions,
+    UnprovedCommand,
+    Word,
+    dashed_options,
+    parse_dashed,
+    parse_options,
+)
 
 
 def write_docker(name: str, words: Sequence[Word]) -> Writes:

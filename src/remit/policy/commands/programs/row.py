@@ -11,9 +11,17 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from remit.policy.commands.options import OptionRow, ParsedOptions, parse_options
 from remit.policy.commands.parsed_command import unmask_text
-from remit.policy.commands.words import GLOB_CHARACTER, HOME_MARK, START_MARK, UnprovedCommand, Word
+from remit.policy.commands.words import (
+    GLOB_CHARACTER,
+    HOME_MARK,
+    START_MARK,
+    OptionRow,
+    ParsedOptions,
+    UnprovedCommand,
+    Word,
+    parse_options,
+)
 
 Lines: TypeAlias = tuple[Word, ...] | None
 """The words that the lines of a program's input or output are; None where the text does not show them."""

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
-from remit.policy.commands.options import OptionRow, harmless_row, parse_options, word_set
 from remit.policy.commands.programs.row import (
     ANY_NUMBER,
     ANY_USE,
@@ -22,7 +21,18 @@ from remit.policy.commands.programs.row import (
     rows,
     write_all,
 )
-from remit.policy.commands.words import ANY_WORDS, HOME_MARK, SAFE_NAME, UnprovedCommand, Word, escape_glob
+from remit.policy.commands.words import (
+    ANY_WORDS,
+    HOME_MARK,
+    SAFE_NAME,
+    OptionRow,
+    UnprovedCommand,
+    Word,
+    escape_glob,
+    harmless_row,
+    parse_options,
+    word_set,
+)
 
 ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.ASCII | re.DOTALL)
 

@@ -5,7 +5,6 @@ Source: the manuals of procps 4.0 and util-linux 2.38, read 2026-11.
 
 from collections.abc import Sequence
 
-from remit.policy.commands.options import OptionRow, harmless_row, parse_options
 from remit.policy.commands.programs.row import (
     ANY_NUMBER,
     ANY_USE,
@@ -20,7 +19,7 @@ from remit.policy.commands.programs.row import (
     rows,
     verbs_that_read,
 )
-from remit.policy.commands.words import UnprovedCommand, Word
+from remit.policy.commands.words import OptionRow, UnprovedCommand, Word, harmless_row, parse_options
 
 
 def read_date(name: str, words: Sequence[Word]) -> CommandEffects:

@@ -13,7 +13,6 @@ from typing import Literal, TypeAlias
 
 from msgspec.structs import replace
 
-from remit.policy.commands.options import OptionRow, file_operands, parse_options, word_set
 from remit.policy.commands.programs import (
     archives,
     compilers_formatters,
@@ -36,7 +35,7 @@ from remit.policy.commands.programs.row import (
     find_row_writes,
     is_harmless_device,
 )
-from remit.policy.commands.words import UnprovedCommand, Word
+from remit.policy.commands.words import OptionRow, UnprovedCommand, Word, file_operands, parse_options, word_set
 
 FAMILIES = (
     shell.PROGRAMS,

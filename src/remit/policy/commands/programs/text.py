@@ -14,7 +14,6 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from remit.policy.commands.options import OptionRow, file_operands, harmless_row, parse_options
 from remit.policy.commands.programs.files import files_below
 from remit.policy.commands.programs.row import (
     ANY_NUMBER,
@@ -29,7 +28,7 @@ from remit.policy.commands.programs.row import (
     rows,
     write_all,
 )
-from remit.policy.commands.words import UnprovedCommand, Word
+from remit.policy.commands.words import OptionRow, UnprovedCommand, Word, file_operands, harmless_row, parse_options
 
 MAX_SCRIPT = 4096
 """Characters of a script; a longer script is refused. Patterns are compiled at their first use, not at the start."""

@@ -9,8 +9,16 @@ from hypothesis import strategies as st
 
 from laws.enemies import texts
 from remit.core.call import SessionKey, ToolCall
-from remit.core.decision import Decision, ErrorType, Finding
-from remit.policy.violations import HINTS, NOT_RECOVERABLE, explain, leading_violation, make_violation
+from remit.core.decision import (
+    HINTS,
+    NOT_RECOVERABLE,
+    Decision,
+    ErrorType,
+    Finding,
+    explain,
+    leading_violation,
+    make_violation,
+)
 
 CODES: tuple[ErrorType, ...] = get_args(ErrorType)
 CALL = ToolCall(agent="a", session=SessionKey("s"), tool="Write", effect="write", cwd="/w")
