@@ -70,15 +70,12 @@ class Answer(Struct, frozen=True):
 
 
 class Attempts:
-    """Steps after a tool has run: a failed step is noted, and the next step is taken. `with attempts.step(): ...`
-    catches RECORDING_ERRORS; variables of a failed step keep their earlier values.
+    """Steps after a tool has run: a failed step is noted, and the next step is taken. `with attempts: ...` catches
+    RECORDING_ERRORS; variables of a failed step keep their earlier values.
     """
 
     def __init__(self) -> None:
         self.failures: list[str] = []
-
-    def step(self) -> Self:
-        return self
 
     def __enter__(self) -> Self:
         return self

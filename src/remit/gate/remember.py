@@ -62,15 +62,15 @@ def remember(
     # hook asked about is compared only if it may have changed something.
     row: int | None = None
     pending: PendingCall | None = None
-    with attempts.step():
+    with attempts:
         row, pending = context.state.find_pending_call(call.session, call.call_id, call.tool, call.arguments_sha256)
     known: dict[str, str] = {}
-    with Attempts().step():
+    with Attempts():
         since = pending.recorded_at if pending is not None else ("", 0)
         known = find_recorded_events(context.recorder, call, since, resumed=context.is_resumed(call))
     is_known = "tool_result" in known
     if outcome.duration_ms is None:  # few agents tell it
-        with Attempts().step():
+        with Attempts():
             now = context.environment.clock.now()
             begun_at = context.state.find_call_time(row) if row is not None else parse_time(known.get("tool_use", ""))
             if begun_at is not None:
@@ -78,11 +78,11 @@ def remember(
     if is_known and row is None:
         return Answer(Decision("allow", "allow", classify(call), "observe"))
     vcs: Vcs | None = None
-    with attempts.step():
+    with attempts:
         vcs = context.recorder.vcs
     effects = Effects()
     if pending is not None or classify(call) in COMPARED_CLASSES:
-        with attempts.step():
+        with attempts:
             effects = observe_effects(context, call, pending, vcs)
 
     # 8.2 Record the effects; the records are spooled where the log cannot be written. A process that died here may have
@@ -99,7 +99,7 @@ def remember(
         # Imported here: a call that names neither path nor command rarely changes a file.
         from remit.gate.facts.unlisted_tools import note_changing_tool
 
-        with attempts.step():
+        with attempts:
             undo_notice = join_lines(undo_notice, note_changing_tool(context.state, call, effects.changes))
 
     if pending is not None and pending.whole and (pending.writes is None or pending.names):
@@ -107,14 +107,14 @@ def remember(
         from remit.gate.state.staged_entries import note_staged
         from remit.gate.undo.git_state import GitStateCheck
 
-        with attempts.step():
+        with attempts:
             restored = GitStateCheck(context, call, pending).restore([change.path for change in stray])
             undo_notice = join_lines(undo_notice, restored)
             note_staged(context.workspace, context.state, "person" if pending.grants else "unknown")
 
     # 8.4 Bring the state up to date. A call without records stays pending, and is settled later.
     is_recorded = not attempts.failures
-    with attempts.step():
+    with attempts:
         update_state(done, left, recorded=is_recorded)
 
     # 8.5 Let the team's commands, the intent's constraints and the hooks look at the changes. No failure here turns the
@@ -122,7 +122,7 @@ def remember(
     own = tuple(c for c in effects.changes if not c.from_git and not c.possible_sessions)
     checks = check_changes(context, call, tuple(c.path for c in own)) if own else ""
     has_hooks = True  # in doubt, a hook wants to hear of the call
-    with Attempts().step():
+    with Attempts():
         has_hooks = bool(hooks.listeners or (context.last_rules or context.rules).hooks)
     paths = tuple(c.path for c in effects.changes)
     heard = run_after_hooks(context, hooks, call, outcome, paths) if has_hooks else ""
@@ -133,7 +133,7 @@ def remember(
 
     # 8.6 Tell the model.
     waiting = ""
-    with Attempts().step():
+    with Attempts():
         messages = PendingMessages(context.state)
         waiting = messages.take_messages(call.session) if in_process else messages.take_for_result(call, outcome)
     warnings = describe_effects(done, effects, stray, [c.path for c in own if c.path not in handled], undo_notice)
@@ -158,15 +158,15 @@ def record_effects(done: CompletedCall, effects: Effects) -> tuple[str | None, t
     context, call, pending, attempts = done.context, done.call, done.pending, done.attempts
     records: list[Record] = []
     stray: tuple[Change, ...] = ()
-    with attempts.step():
+    with attempts:
         records = make_call_records(done, effects)
     if pending is not None and pending.whole:
-        with attempts.step():
+        with attempts:
             # Where the comparison failed, commits are looked for all the same: they are no change of the working tree.
             observation = effects.observation or context.observe()
             stray = find_stray_changes(context.workspace, context.state, call, pending, observation.files)
         if stray:
-            with attempts.step():
+            with attempts:
                 context.keep_contents(contents_of_changes(stray))
                 differences = find_differences(stray, {}, context.contents)
                 model = context.state.active_session(call.session).model
@@ -179,7 +179,7 @@ def record_effects(done: CompletedCall, effects: Effects) -> tuple[str | None, t
         detail |= {"left": {quote_path(path): why for path in effects.redirected.outside}}
         records.append(restore_record(context.recorder, call, pending.intent_id, detail))
     spooled: str | None = None
-    with attempts.step():
+    with attempts:
         spooled = context.recorder.append_or_spool(records, sync=bool(effects.changes))
     return spooled, stray
 
@@ -200,7 +200,7 @@ def undo_effects(
         # Imported here: few calls change what governs.
         from remit.gate.undo.governing_files import describe_revert, revert_governing_files
 
-        with attempts.step():
+        with attempts:
             reverted = revert_governing_files(context, effects.changes, pending.intent_id)
         revert_notice = describe_revert(reverted)
     left = tuple(replace(c, after=c.before) if c.path in reverted else c for c in effects.changes)
@@ -213,11 +213,11 @@ def undo_effects(
         judged = replace(pending, whole=True, head=effects.observation.head)
         suspects = tuple(c for c in suspects if c.path in effects.redirected.inside)
     result = NOTHING_UNDONE
-    with attempts.step():
+    with attempts:
         result = undo_violations(context, call, judged, suspects, effects.observation)
     notice = describe_undo(call, pending, result)
     if notice and not in_process:
-        with Attempts().step():
+        with Attempts():
             PendingMessages(context.state).add_unheard_message(call, outcome, notice)
     handled = frozenset((*reverted, *result.undone, *result.not_undone))
     return result.apply_undo(left), handled, join_lines(revert_notice, notice)
@@ -230,14 +230,14 @@ def check_changes(context: WorkspaceContext, call: ToolCall, changed: tuple[str,
     """Return the words of the team's commands and of the intent's constraints about the changed files."""
     attempts = Attempts()
     verified = broken = ""
-    with attempts.step():
+    with attempts:
         rules = context.last_rules or context.rules
         if rules.config.verify.on_write:
             # Imported here: few repositories have such commands.
             from remit.gate.hooks.verify_commands import verify_write
 
             verified = verify_write(context, call, changed)
-    with attempts.step():
+    with attempts:
         rules = context.last_rules or context.rules
         intent = rules.intents.get(context.state.active_session(call.session).intent_id)
         if intent is not None and intent.rules:
@@ -258,17 +258,17 @@ def finish_command(
 
     attempts, messages = Attempts(), PendingMessages(context.state)
     missed = refused = restored = ""
-    with attempts.step():
+    with attempts:
         missed = CommandRewriter(context).report_missed_launcher(call)
-    with attempts.step():
+    with attempts:
         messages.drop_contained_result(call, token)
     if token and outcome.read_only and not missed:
-        with attempts.step():
+        with attempts:
             refused = record_refused_writes(context, call)
-        with attempts.step():
+        with attempts:
             if not in_process:
                 messages.add_unheard_message(call, outcome, refused)
-    with attempts.step():
+    with attempts:
         restored = AgentSettings(context).restore_hooks(call, ran_bare=ran_bare)
     return join_lines(missed, refused, restored, attempts.failure_notice)
 

@@ -139,28 +139,28 @@ class SessionLifecycle:
         forget_rules(context.workspace)
         rules, tries = context.rules, Attempts()
         unfinished = UnfinishedCalls(context)
-        with tries.step():
+        with tries:
             if agent == OWN_AGENT and event.source == "resume":
                 unfinished.settle_calls("session start", lambda _: False, session, spared=session.session_id)
             else:
                 unfinished.settle_calls("session start", lambda key: key == session, session)
-        with tries.step():
+        with tries:
             self.record_start(event, agent, rules)
-        with tries.step():
+        with tries:
             SnapshotTaker(context).take_at_session_start(session, agent, unfinished.observation)
         block = todo = notice = looser = ""
-        with tries.step():
+        with tries:
             block = self.deliver_block(session, agent)
-        with tries.step():
+        with tries:
             looser = describe_loosened(context, rules)
         if rules.mode != "observe":
-            with tries.step():
+            with tries:
                 todo = describe_open_items(context.workspace, session)
-            with tries.step():
+            with tries:
                 notice = untrusted_notice(find_untrusted(context, context.rules))
         open_secrets = ""
         if rules.mode == "enforce" and not context.workspace.is_assigned:
-            with tries.step():
+            with tries:
                 open_secrets = describe_open_secrets(context)
         protocol = format_protocol(rules.mode, rules.offered, agent)
         parts = (protocol, looser, block, todo, notice, open_secrets, context.repair_notice, tries.failure_notice)
@@ -205,31 +205,31 @@ class SessionLifecycle:
         """Return pending messages, and the intent's block if it changed, after a person's prompt."""
         context, tries = self.context, Attempts()
         forget_rules(context.workspace)
-        with tries.step():
+        with tries:
             context.notice_rules(context.rules)
-        with tries.step():
+        with tries:
             Setbacks(context.state, context.environment.clock.now()).reset(session)
-        with tries.step():
+        with tries:
             between = ChangesBetweenCalls(context)
             between.record_unattributed_changes("prompt", context.observe(fully=True), session)
         block = waiting = looser = ""
-        with tries.step():
+        with tries:
             looser = describe_loosened_once(context, context.last_rules or context.rules, "model")
-        with tries.step():
+        with tries:
             if context.state.find_session(session) is None:
                 context.state.put_session(session, SessionState(agent=agent), context.environment.clock.now())
             block = self.deliver_block(session, agent, only_changed=True)
-        with tries.step():
+        with tries:
             waiting = PendingMessages(context.state).take_messages(session)
         return join_lines(waiting, looser, block, context.repair_notice, tries.failure_notice)
 
     def end_turn(self, session: SessionKey) -> str:
         """Settle open calls and fold contents into git; describe failures."""
         tries, settled = Attempts(), ""
-        with tries.step():
+        with tries:
             settled = UnfinishedCalls(self.context).settle_calls("turn end", lambda key: key == session, session)
         if not self.context.serves_many_calls:  # the daemon folds later, while no call waits
-            with tries.step():
+            with tries:
                 self.context.fold_contents()
         return join_lines(settled, tries.failure_notice)
 
@@ -237,14 +237,14 @@ class SessionLifecycle:
         """Record the session's end and describe failures; the intent stays selected for a resume."""
         context, tries = self.context, Attempts()
         settled, session = "", SessionState()
-        with tries.step():
+        with tries:
             # The calls of its sub-agents end with it.
             own = event.session
             settle = UnfinishedCalls(context).settle_calls
             settled = settle("session end", lambda key: key.session_id == own.session_id, own)
-        with tries.step():
+        with tries:
             remove_session_with_commands(context.state, event.session.session_id)
-        with tries.step():
+        with tries:
             session = context.state.active_session(event.session)
         body = Body(
             event="session_end",
@@ -252,7 +252,7 @@ class SessionLifecycle:
             session_id=event.session.session_id,
             detail={"reason": sanitise_line(event.reason, 100)},
         )
-        with tries.step():
+        with tries:
             context.recorder.append_or_spool([context.recorder.make_record(body, agent)])
         return join_lines(settled, tries.failure_notice)
 

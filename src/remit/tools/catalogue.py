@@ -62,7 +62,7 @@ class ExplainLines(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def query_traces(gate: Gate, caller: Caller, given: QueryTraces) -> ToolAnswer:
-    with Attempts().step():
+    with Attempts():
         run_replays(gate.workspace, gate.environment)
     with open_index(gate.workspace.state, gate.workspace.log_folder) as index:
         documents = find_matching_records(gate, index, given)[: given.limit]
@@ -106,7 +106,7 @@ def record_line(document: dict[str, Any]) -> str:
 
 def explain_lines(gate: Gate, caller: Caller, given: ExplainLines) -> ToolAnswer:
     path = str(RepoPath.parse(given.path, str(gate.workspace.root)))
-    with Attempts().step():
+    with Attempts():
         run_replays(gate.workspace, gate.environment)
     with open_index(gate.workspace.state, gate.workspace.log_folder) as index:
         blamer = Blamer(gate.workspace, index, gate.contents, path)

@@ -199,7 +199,7 @@ def settle_unstaged(command: ContainedCommand, ended: CommandEnd) -> ContainedRe
     """Compare the workspace after a command without an overlay, undo its violations, and record the rest."""
     context, call = command.context, command.call
     pending: PendingCall | None = None
-    with Attempts().step():
+    with Attempts():
         _, pending = context.state.find_pending_call(call.session, call.call_id, call.tool, call.arguments_sha256)
     data = settle_unstaged_data(command)
     effects = observe_effects(context, call, pending, context.recorder.vcs)

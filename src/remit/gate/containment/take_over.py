@@ -733,7 +733,7 @@ def record_result(
     state, attempts = context.state, Attempts()
     row: int | None = None
     found: PendingCall | None = None
-    with attempts.step():
+    with attempts:
         row, found = state.find_pending_call(call.session, call.call_id, call.tool, call.arguments_sha256)
     if found is None:
         # No hook decided the command: the pending call is made of the current state.
@@ -755,24 +755,24 @@ def record_result(
     changes = tuple(c for c in done.values() if c.before is None or c.after is None or c.before != c.after)
 
     vcs: Vcs | None = None
-    with attempts.step():
+    with attempts:
         vcs = context.recorder.vcs
     completed = CompletedCall(context, call, outcome, row, pending, vcs, attempts, existing)
 
     # 1 The records; the end of an agent's own call is recorded by its hook.
     records: list[Record] = []
     waiting: str | None = None
-    with attempts.step():
+    with attempts:
         record_data(command, data)
     known: dict[str, str] = {}
-    with attempts.step():
+    with attempts:
         known = find_recorded_events(context.recorder, call, resumed=True) if ticket is not None else known
-    with attempts.step():
+    with attempts:
         records = make_call_records(completed, Effects(changes, observation))
-    with attempts.step():
+    with attempts:
         left = records if ticket is None else records[:-1]
         waiting = context.recorder.append_or_spool([record for record in left if record.body.event not in known])
-    with attempts.step():
+    with attempts:
         if findings and "denied" not in known:
             # A denial, which does not count against the session.
             facts, (first, *others) = command.gather_facts(), findings
@@ -784,7 +784,7 @@ def record_result(
 
     # 2 The state: the next comparison does not report these changes again.
     is_recorded, now = not attempts.failures, context.environment.clock.now()
-    with attempts.step():
+    with attempts:
         if ticket is None:
             update_state(completed, changes, recorded=is_recorded)
         else:
@@ -807,7 +807,7 @@ def record_result(
         attempts.failure_notice,
     )
     if ticket is not None:
-        with Attempts().step():
+        with Attempts():
             PendingMessages(state).add_contained_result(call, ticket.token, message)
     return ContainedResult(ended.code, kept, {str(f.path): f.message for f in findings}, message)
 

@@ -225,7 +225,7 @@ def make_call_records(done: CompletedCall, effects: Effects) -> list[Record]:
     """Return the records of a call's changes (its own, git's, those of unclear origin), then that of the result."""
     context, call, pending, attempts = done.context, done.call, done.pending, done.attempts
     changes, recorder, session = effects.changes, context.recorder, SessionState()
-    with attempts.step():
+    with attempts:
         session = context.state.active_session(call.session)
     intent_id = pending.intent_id if pending else session.intent_id
     remarks = effects.observation.remarks[:MAX_REMARKS] if effects.observation and done.outcome else ()
@@ -237,9 +237,9 @@ def make_call_records(done: CompletedCall, effects: Effects) -> list[Record]:
     # 1. Keep the contents, and find the lines.
     outcome = done.outcome or Outcome()
     differences: dict[str, Difference] = {}
-    with attempts.step():
+    with attempts:
         context.keep_contents(contents_of_changes(changes))
-    with attempts.step():
+    with attempts:
         differences = find_line_differences(context, call, outcome, changes)
     own = tuple(change for change in changes if not change.from_git and not change.possible_sessions)
     from_git = tuple(change for change in changes if change.from_git)
@@ -252,9 +252,9 @@ def make_call_records(done: CompletedCall, effects: Effects) -> list[Record]:
         unproved = {change.path: whole_file(change) for change in own if change.after}
         likely: frozenset[str] = frozenset()
         doubtful: list[Change] = []
-        with attempts.step():
+        with attempts:
             unproved = find_unproved(done, own, differences)
-        with attempts.step():
+        with attempts:
             doubtful = [change for change in own if unproved.get(change.path)]
             if pending is not None and pending.whole and doubtful:
                 likely = find_solely_written(context, call, done.row, doubtful)
@@ -262,7 +262,7 @@ def make_call_records(done: CompletedCall, effects: Effects) -> list[Record]:
         evidence = ChangeEvidence(differences, unproved, likely, layouts, find_model(call) or session.model)
         records.append(mutation_record(recorder, call, outcome, pending, own, evidence, done.vcs))
         if doubtful and pending is not None and pending.whole:
-            with Attempts().step():
+            with Attempts():
                 prepare_replay(done, records[-1], changes, {c.path: unproved[c.path] for c in doubtful})
 
     # 3. Git's changes, and those that commands of several sessions may have made.

@@ -208,7 +208,7 @@ def run_replays(workspace: Workspace, environment: Environment, must_stop: Calla
                 continue
             try:
                 # A replay that cannot be run is no proof, and must not block the next replays.
-                with Attempts().step(), suppress(DecodeError):
+                with Attempts(), suppress(DecodeError):
                     if not name.startswith(UNFINISHED_PREFIX):
                         run_replay(context, folder / name)
             finally:

@@ -63,9 +63,9 @@ class UnfinishedCalls:
             if spared and call.session.session_id == spared:
                 continue
             if is_mine(call.session) or call.at < self.idle_since:
-                with self.attempts.step():
+                with self.attempts:
                     self.settle_call(call)
-        with self.attempts.step():
+        with self.attempts:
             observation = self.context.observe(fully=True)
             changed = ChangesBetweenCalls(self.context).record_unattributed_changes(when, observation, session)
             self.observation = None if changed else observation
@@ -77,7 +77,7 @@ class UnfinishedCalls:
         return self.attempts.failure_notice
 
     def list_open_calls(self) -> list[OpenCall]:
-        with self.attempts.step():
+        with self.attempts:
             return self.state.list_open_calls()
         return []
 
@@ -125,7 +125,7 @@ class UnfinishedCalls:
                 records = []
             context.recorder.append(records)
         result = NOTHING_UNDONE
-        with self.attempts.step():
+        with self.attempts:
             result = self.undo_violations(call, pending, effects)
         mark_recorded(self.state, result.apply_undo(changes))
 

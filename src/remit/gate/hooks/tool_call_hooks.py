@@ -168,7 +168,7 @@ def run_after_hooks(
         except (Exception, SystemExit) as error:  # noqa: BLE001  a hook's failure is not the call's
             failures[name] = f"{type(error).__name__}: {error}"
             messages.append(f"Hook {name} failed ({type(error).__name__}).")
-    with tries.step():
+    with tries:
         rules = context.last_rules or context.rules
         hooks = tuple(named for named in list_trusted_hooks(context, rules) if named.hook.on == "after")
         spent_s = 0.0
@@ -183,7 +183,7 @@ def run_after_hooks(
                 failures[named.name] = str(failure)
                 messages.append(f"Hook {named.name} failed: {clean_text(str(failure))}")
             spent_s += time.monotonic() - began
-    with tries.step():
+    with tries:
         bodies = [
             Body(
                 event="check_failed",
