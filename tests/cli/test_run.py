@@ -263,7 +263,7 @@ def test_without_the_extra_a_script_still_runs_and_a_provider_names_the_command(
     blocked = "import sys; sys.modules.update(dict.fromkeys(['pydantic_ai', 'prompt_toolkit', 'keyring', 'acp']));"
     for words, code, said in (
         (["--model", script([DONE])], 0, "completed"),
-        (["--model", "openai:m"], 2, "pip install '.[agent]'"),
+        (["--model", "openai:m"], 2, "uv tool install '.[agent]', or pip install . './packages/remit-agent'"),
     ):
         done = subprocess.run(
             [sys.executable, "-c", f"{blocked} {MAIN}", "run", "x", *words],

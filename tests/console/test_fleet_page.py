@@ -113,11 +113,12 @@ from remit.console.pages.navigation import NAVIGATION
 from remit.console.routes import PAGES, WRITES
 print(*sorted(page.nav for page in PAGES if page.nav in ("chat", "fleet")))
 print(*sorted(entry[0] for group in NAVIGATION for entry in group if entry[0] in ("chat", "fleet")))
+print(*sorted(entry[3] for group in NAVIGATION for entry in group if entry[3] in ("e", "f")))
 print(*sorted(write.url for write in WRITES if "fleet" in write.url))
 """
     block = BLOCK[: BLOCK.index("from remit.cli")]
     done = subprocess.run([sys.executable, "-c", block + show], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["chat", "chat", "chat"]
+    assert done.stdout.split() == ["chat", "chat", "chat", "e"]
 
 
 def test_tasks_say_what_they_wait_for_and_attempts_lead_to_their_sessions(

@@ -18,6 +18,7 @@ from console.hostile_world import ShownPage
 from console.test_console import addresses
 from forked_commands import run_command
 from gate.driving import Agent, governed, records
+from remit.console.pages.navigation import NAVIGATION
 from remit.console.render import FOLDER, open_templates
 from remit.console.routes import PAGES, name_twin
 from remit.console.server import ConsoleServer
@@ -253,3 +254,11 @@ def test_colours_stand_in_the_tokens_alone() -> None:
     tokens, _, rest = STYLES.partition("@layer base {")
     assert "--bg" in tokens
     assert re.findall(r"#[0-9a-fA-F]{3,8}\b|rgb\((?!0 0 0 /)[^)]*\)|hsl|oklch", rest) == []
+
+
+def test_each_entry_on_the_left_has_a_key_of_its_own_which_the_list_of_keys_names(browser: Browser) -> None:
+    entries = {(key, words) for group in NAVIGATION for _, words, _, key, _ in group}
+    text = browser.get("/r/repo/intents").text
+    assert len({key for key, _ in entries}) == len(entries)
+    assert set(re.findall(r"<kbd>g</kbd> <kbd>(.)</kbd></dt><dd>(\w+)</dd>", text)) == entries
+    assert set(re.findall(r' data-go="(.)"', text)) == {key for key, _ in entries}

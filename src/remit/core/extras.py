@@ -7,4 +7,7 @@ PARTS = {"agent": "remit-agent", "agent-bedrock": "remit-agent[bedrock]", "clust
 def describe_installation(extra: str) -> str:
     """Return the commands that install an extra. Remit is on no package index yet."""
     folder = f". './packages/{PARTS[extra]}'" if extra in PARTS else f"'.[{extra}]'"
-    return f"in Remit's checkout: uv tool install '.[{extra}]', or pip install {folder}"
+    return (
+        f"in Remit's checkout: uv tool install '.[{extra}]', or pip install {folder}; "
+        "uv removes extras that you do not name"
+    )

@@ -66,7 +66,7 @@ def doctor(fix: bool, live: bool, ci: bool, runs: int, repo: Path, as_json: bool
     if live:
         from remit.cli.agents.live_probe import probe_agent  # imports a model server, which only --live needs
 
-        checks += [probe_agent(agent) for agent in agents if agent.binary]
+        checks += [probe_agent(agent) for agent in agents]
     failures, warnings = (sum(check.level == level for check in checks) for level in ("fail", "warn"))
     lines = [f"repaired: {item}" for item in repaired]
     for check in checks:

@@ -6,30 +6,30 @@ from typing import TypeAlias
 
 from remit.extensions import find_extensions
 
-NavigationEntry: TypeAlias = tuple[str, str, str, str]
-"""Name, words, icon, and address (below the repository unless it begins with `/`)."""
+NavigationEntry: TypeAlias = tuple[str, str, str, str, str]
+"""Name, words, icon, the key that opens it after `g`, and address (below the repository unless it begins with `/`)."""
 EXTENSIONS = [import_module(extension.console) for extension in find_extensions()]
 """The modules with the tables of other packages' pages."""
 
 NAVIGATION: Sequence[Sequence[NavigationEntry]] = (
     (
-        ("now", "Now", "activity", "/"),
-        ("approvals", "Approvals", "shield-check", "/approvals"),
-        ("intents", "Intents", "target", "intents"),
-        ("sessions", "Sessions", "scroll-text", "sessions"),
+        ("now", "Now", "activity", "n", "/"),
+        ("approvals", "Approvals", "shield-check", "a", "/approvals"),
+        ("intents", "Intents", "target", "i", "intents"),
+        ("sessions", "Sessions", "scroll-text", "s", "sessions"),
     ),
     (
-        ("code", "Code", "file-code", "code"),
-        ("changes", "Changes", "git-pull-request-arrow", "changes"),
-        ("agents", "Agents", "bot", "agents"),
+        ("code", "Code", "file-code", "c", "code"),
+        ("changes", "Changes", "git-pull-request-arrow", "h", "changes"),
+        ("agents", "Agents", "bot", "w", "agents"),
         *(entry for tables in EXTENSIONS for entry in tables.NAVIGATION),
-        ("recovery", "Recovery", "history", "restore"),
+        ("recovery", "Recovery", "history", "r", "restore"),
     ),
     (
-        ("coverage", "Coverage", "gauge", "governed"),
-        ("metrics", "Metrics", "chart-line", "metrics"),
-        ("ledger", "Ledger", "book-lock", "ledger"),
-        ("settings", "Settings", "settings", "/settings"),
+        ("coverage", "Coverage", "gauge", "p", "governed"),
+        ("metrics", "Metrics", "chart-line", "m", "metrics"),
+        ("ledger", "Ledger", "book-lock", "l", "ledger"),
+        ("settings", "Settings", "settings", ",", "/settings"),
     ),
 )
 """Groups of entries."""

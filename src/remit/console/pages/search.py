@@ -56,7 +56,7 @@ def list_pages(words: list[str], repository: GovernedRepository | None) -> list[
     entries = [entry for group in NAVIGATION for entry in group]
     pages = {
         title: place if place[0] == "/" else f"{base}/{place}"
-        for _, title, _, place in entries
+        for _, title, _, _, place in entries
         if base or place[0] == "/"
     }
     return [SearchHit("page", name, "", address) for name, address in pages.items() if is_match(words, name)]

@@ -5,7 +5,6 @@ import { readKey } from "./page_keys.js";
 import { openPalette } from "./palette.js";
 
 const page = document.body.dataset.page;
-const base = document.body.dataset.base;
 const title = document.title;
 
 // -- live ------------------------------------------------------------------------------------------------------
@@ -136,7 +135,6 @@ showTimeLeft();
 
 // -- keys ------------------------------------------------------------------------------------------------------
 
-const places = { n: "/", a: "/approvals", i: "intents", s: "sessions", c: "code", h: "changes", w: "agents", f: "fleet", e: "chat", r: "restore", p: "governed", m: "metrics", l: "ledger", ",": "/settings" };
 let afterG = false;
 let row = -1;
 
@@ -197,8 +195,8 @@ addEventListener("keydown", (event) => {
   if (event.altKey) event.preventDefault();
   if (afterG) {
     afterG = false;
-    const place = places[key];
-    if (place && (place.startsWith("/") || base)) location.assign(place.startsWith("/") ? place : `${base}/${place}`);
+    const link = document.querySelector(`[data-go="${CSS.escape(key)}"]`);
+    if (link) location.assign(link.href);
   } else if (key === "g") {
     afterG = true;
     setTimeout(() => { afterG = false; }, 1200);

@@ -22,4 +22,4 @@ WRITES = (
     PageWrite("/r/{repository}/chat/{run}/words", SayBody, say_words, Act.STEER),
     PageWrite("/r/{repository}/chat/{run}/stop", StopBody, stop_run, Act.STOP_AGENTS),
 )
-NAVIGATION = (("chat", "Chat", "message-square", "chat"),)
+NAVIGATION = (("chat", "Chat", "message-square", "e", "chat"),)
