@@ -1,1 +1,1 @@
-"""Shared parts of the agent's faces (terminal, plain lines, ACP, page): the opened run, questions and replies."""
+"""Faces of the agent: the terminal, plain lines and ACP; with the opened run and the questions that they share."""

@@ -1,1 +1,1 @@
-"""Fleet database: its tables, the rows of the board, and the claims of write sets."""
+"""Fleet database: its tables, the rows of the board, notices, past attempts, and troubles of the connection."""
