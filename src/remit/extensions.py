@@ -51,7 +51,6 @@ def load_extension(part: Part) -> Extension:
 
 
 def find_part(command: str) -> Part | None:
-    """Return the part that adds a command."""
     return next((part for part in PARTS if command in part.commands), None)
 
 

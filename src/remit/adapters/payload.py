@@ -132,10 +132,6 @@ def decode_payload(payload: bytes) -> object:
 
 
 def parse_call(row: AgentRow, document: JsonObject, session: SessionKey, cwd: str) -> ToolCall:
-    """Return the call, interpreted by the tool's row; an unlisted tool counts as executing.
-
-    Gemini sends no call id, so a result is joined to its call by the arguments.
-    """
     tool = require_text(row, document, "tool_name")
     # `mcp_a_b_c` leaves the name of Gemini's server open; `mcp_context` states it.
     named = re.fullmatch(row.mcp_name, tool)

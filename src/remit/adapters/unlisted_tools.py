@@ -85,9 +85,6 @@ def classify_unlisted(arguments: Mapping[str, object]) -> UnlistedCall:
 
 
 def add_value(value: str, paths: dict[str, None], guesses: dict[str, None]) -> None:
-    """Add a value under a key that names no path: as a path by its form, else as a guess. A text that begins with `/`
-    may be a route, an id or a chat command.
-    """
     if PATH_VALUE.match(value) and not value.startswith("/"):
         paths.setdefault(read_file_address(value))
     elif not ADDRESS.match(value):
@@ -112,6 +109,5 @@ def is_one_line(text: str) -> bool:
 
 
 def read_file_address(text: str) -> str:
-    """Return the path in a `file:` address; other texts unchanged."""
     found = FILE_ADDRESS.match(text.strip())
     return unquote(text.strip()[found.end() :]) if found else text

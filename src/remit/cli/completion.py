@@ -36,10 +36,6 @@ def complete_files(context: click.Context, parameter: click.Parameter, incomplet
 
 
 def completer(find: Callable[[Path], Iterable[tuple[str, str]]]) -> Completer:
-    """Turn a lookup of values, each with a remark, into a completer of the values that begin with the typed text. A
-    completing shell cannot show errors: an unreadable repository offers no values.
-    """
-
     def complete(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
         with suppress(*unavailable_errors(), Failure, ValueError):
             items = [item for item in find(Path(context.params.get("repo") or "")) if item[0].startswith(incomplete)]

@@ -114,7 +114,6 @@ def demo(keep: bool) -> None:
 
 
 def play_story(home: Path) -> None:
-    """Print the story, scene by scene."""
     repository, environment = use_repository(home)
     agent = ScriptedAgent(repository, environment)
     app = repository / "src" / "app.py"
@@ -161,7 +160,6 @@ def play_story(home: Path) -> None:
 
 
 def use_repository(home: Path, name: str = "repo", content: str = OLD) -> tuple[Path, dict[str, str]]:
-    """Create a repository with one commit and one intent, and an environment isolated from the user's."""
     repository = home / name
     (repository / "src").mkdir(parents=True)
     (repository / "src" / "app.py").write_text(content)

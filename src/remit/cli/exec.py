@@ -103,7 +103,6 @@ def exec_(
 
 
 def find_repository_of_ticket(repo: Path, session_id: str, token: str) -> Path:
-    """Return the root of the workspace in which a call of the session waits: its command may stand elsewhere."""
     for workspace in find_session_workspaces(Path.home(), session_id):
         context = Gate(workspace, read_environment())
         try:

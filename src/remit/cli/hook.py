@@ -55,7 +55,6 @@ def main(arguments: list[str]) -> int:
 
 
 def answer_in_jail(frame: HookFrame, environment: Environment) -> int:
-    """Pass the call on from an agent's jail, where the records are out of reach; refuse it where nobody answers."""
     from importlib.metadata import version
 
     from remit.servers.daemon_client import ask_daemon

@@ -80,7 +80,6 @@ yes_option = click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 
 
 def store_display_option(context: click.Context, parameter: click.Parameter, value: object) -> None:
-    """Store a display option for `current_screen`; no command receives the option as an argument."""
     if context.get_parameter_source(str(parameter.name)) is not ParameterSource.DEFAULT:
         context.meta[f"remit.{parameter.name}"] = value
         if parameter.name == "color":
@@ -211,7 +210,7 @@ def open_index(workspace: Workspace) -> Index:
 
 @contextmanager
 def open_index_or_empty(workspace: Workspace, *, governed: bool) -> Generator[Index]:
-    """Open the index; in an ungoverned repository an empty temporary one, so that nothing is written there."""
+    """Open the index; in an ungoverned repository an empty temporary index, leaving the repository untouched."""
     if governed:
         with open_index(workspace) as index:
             yield index
@@ -349,7 +348,6 @@ def unavailable_errors() -> Errors:
 
 
 def to_failure(error: Exception) -> Failure:
-    """Return the failure for a known error, with the next step."""
     from remit.gate.intents.refusals import IntentRefused
     from remit.wiring.manifest import SettingsError
     from remit.workspace.agents.read_write_settings import SettingsChanged

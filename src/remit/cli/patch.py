@@ -15,16 +15,7 @@ from remit.core.diff.formats import MAX_DIFF_BYTES
 from remit.core.untrusted_input import sanitise_full_line
 from remit.gate.gate import Gate
 from remit.gate.intents.refusals import IntentRefused
-from remit.tools.exchange import (
-    ExchangedPatch,
-    PatchRejected,
-    PatchRejection,
-    apply_patch_to_workspace,
-    check_patch,
-    make_diff,
-    make_patch,
-    read_patch,
-)
+from remit.tools import exchange
 
 patch_argument = click.argument("file", type=click.File("rb"))
 
@@ -48,11 +39,11 @@ def make(base: str, to: str, intent_id: str, attempt: int, diff: bool, repo: Pat
     """Print the patch from the commit BASE to the commit TO."""
     gate = governed_gate(repo)
     try:
-        made = make_patch(gate, base, to, intent_id, attempt)
-    except PatchRejected as error:
+        made = exchange.make_patch(gate, base, to, intent_id, attempt)
+    except exchange.PatchRejected as error:
         raise as_failure(error.rejection) from error
     if diff:
-        write_content(make_diff(gate, base, to))
+        write_content(exchange.make_diff(gate, base, to))
     else:
         write_content(json.format(encode_json(made).encode(), indent=0 if as_json else 2) + b"\n")
 
@@ -65,8 +56,8 @@ def check(file: BinaryIO, repo: Path, as_json: bool) -> None:
     gate = governed_gate(repo)
     found = read_file(gate, file, as_json)
     try:
-        contents = check_patch(gate, found)
-    except PatchRejected as error:
+        contents = exchange.check_patch(gate, found)
+    except exchange.PatchRejected as error:
         raise report_rejection(error.rejection, as_json) from error
     merged = [content.file.path for content in contents if content.is_merged]
     emit({"paths": found.paths, "merged": merged}, as_json, describe(found.paths, merged, "can be applied"))
@@ -85,23 +76,22 @@ def apply(file: BinaryIO, intent_id: str | None, repo: Path, as_json: bool) -> N
     try:
         if intent_id is not None:
             gate.intents.select(session, PERSON, intent_id, source="patch")
-        done = apply_patch_to_workspace(gate, found, session, PERSON, f"{session.session_id}-apply")
+        done = exchange.apply_patch_to_workspace(gate, found, session, PERSON, f"{session.session_id}-apply")
     except IntentRefused as error:
         raise Failure(error.violation.error_type, error.violation.message, exit_code=REFUSED) from error
-    except PatchRejected as error:
+    except exchange.PatchRejected as error:
         raise report_rejection(error.rejection, as_json) from error
     emit(done, as_json, describe(done.paths, done.merged, "applied"))
 
 
-def read_file(gate: Gate, file: BinaryIO, as_json: bool) -> ExchangedPatch:
+def read_file(gate: Gate, file: BinaryIO, as_json: bool) -> exchange.ExchangedPatch:
     try:
-        return read_patch(gate, file.read(2 * MAX_DIFF_BYTES + 1))
-    except PatchRejected as error:
+        return exchange.read_patch(gate, file.read(2 * MAX_DIFF_BYTES + 1))
+    except exchange.PatchRejected as error:
         raise report_rejection(error.rejection, as_json) from error
 
 
-def report_rejection(rejection: PatchRejection, as_json: bool) -> Failure:
-    """Print the lines that the patch met, and return the failure; with `--json` the rejection is the answer."""
+def report_rejection(rejection: exchange.PatchRejection, as_json: bool) -> Failure:
     if as_json:
         say(encode_json(rejection))
         raise SystemExit(REFUSED)
@@ -111,7 +101,7 @@ def report_rejection(rejection: PatchRejection, as_json: bool) -> Failure:
     return as_failure(rejection)
 
 
-def as_failure(rejection: PatchRejection) -> Failure:
+def as_failure(rejection: exchange.PatchRejection) -> Failure:
     where = f"{rejection.path}, hunk {rejection.hunk}" if rejection.hunk else rejection.path or "the patch"
     whose = dict.fromkeys(one.intent_id or one.commit or "a person" for one in rejection.changed_by)
     by = f" (changed by {', '.join(name[:12] for name in whose)})" if whose else ""

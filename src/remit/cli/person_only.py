@@ -43,8 +43,8 @@ def require_person(act: Act) -> None:
 
 
 def ask_door(act: Act) -> Ruling:
-    """Return the daemon's ruling. Where none runs, this process looks by itself: all that it may do then is what it
-    could do with its own hands. Nothing that the daemon does can be had that way.
+    """Return the daemon's ruling. Without a daemon this process looks by itself: it may then do no more than any
+    process of the user, and nothing on the daemon's behalf.
     """
     environment, folder, command = read_environment(), find_folder(), name_command()
     payload = b"\0".join([act.name.encode(), command.encode()])
@@ -83,7 +83,6 @@ def ask_for_pin(prompt: str = PIN_PROMPT) -> str:
 
 
 def read_unseen(terminal: int, prompt: str) -> str:
-    """Return a line of a terminal that does not show it."""
     before = termios.tcgetattr(terminal)
     silent = [*before]
     silent[3] &= ~termios.ECHO
@@ -116,7 +115,6 @@ def refuse(ruling: Ruling) -> Failure:
 
 
 def refuse_agent(act: Act) -> Failure:
-    """Return the failure of an act that no agent may do, whatever the terminal; the attempt is recorded."""
     return refuse(ask_door(act))
 
 

@@ -9,19 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from remit.cli import output
 from remit.cli.completion import complete_files, complete_sessions, complete_snapshots
-from remit.cli.output import (
-    FINDINGS,
-    UNAVAILABLE,
-    Failure,
-    emit,
-    emit_view,
-    governed_gate,
-    path_in_workspace,
-    say,
-    view_command_options,
-    yes_option,
-)
 from remit.cli.person_only import require_confirmation, require_person
 from remit.cli.records.query import find_session
 from remit.cli.records.session import changes_of_session
@@ -29,18 +18,7 @@ from remit.cli.screen import Screen
 from remit.core.acts import Act
 from remit.core.untrusted_input import quote_path, sanitise_line
 from remit.gate.gate import Gate
-from remit.gate.undo.recovery import (
-    change_pin,
-    describe_occasion,
-    find_target,
-    finish_interrupted,
-    list_restore_points,
-    plan_restore_to,
-    quote_keys,
-    restore_document,
-    restore_to,
-    session_undo_document,
-)
+from remit.gate.undo import recovery
 from remit.gate.undo.restore import (
     DataRestore,
     count_changes_between,
@@ -81,9 +59,9 @@ SEARCHED_PROMPTS = 50
     shell_complete=complete_sessions,
 )
 @click.option("--preview", "--dry-run", "preview", is_flag=True, help="Only say what would be done.")
-@yes_option
+@output.yes_option
 @click.option("--limit", type=click.IntRange(1), default=MAX_SHOWN_FILES, show_default=True, help="List so many.")
-@view_command_options
+@output.view_command_options
 def restore(
     point: str | None,
     paths: tuple[str, ...],
@@ -106,7 +84,7 @@ def restore(
     Files that came later stay, unless git tracks them. HEAD, the index and branches are not touched. Only a person
     may do this.
     """
-    gate = governed_gate(repo)
+    gate = output.governed_gate(repo)
     if session_id is not None:
         if point or what or paths:
             raise click.UsageError("--session goes with no POINT, PATH or --before")
@@ -121,32 +99,31 @@ def restore(
         return
     if point is not None and point.startswith(DATA_PREFIX):
         restore_runtime_data(
-            gate, point, [path_in_workspace(gate.workspace, repo, path) for path in paths], preview, yes, as_json
+            gate, point, [output.path_in_workspace(gate.workspace, repo, path) for path in paths], preview, yes, as_json
         )
         return
     prepare(gate, preview)
-    target = find_target(gate, point or "", before=find_prompt_time(gate, what) if what else what)
+    target = recovery.find_target(gate, point or "", before=find_prompt_time(gate, what) if what else what)
     named = (point, *paths) if what and point else paths
-    only = [path_in_workspace(gate.workspace, repo, path) for path in named]
+    only = [output.path_in_workspace(gate.workspace, repo, path) for path in named]
     with restore_lock_errors():
-        plan = plan_restore_to(gate, target, only)
+        plan = recovery.plan_restore_to(gate, target, only)
     lines = describe_restore(gate, plan, done=False, some=bool(only))
     if what and (between := count_changes_between(gate, target.point, what)):
         lines.append(f"{between} changes made after this snapshot and before {sanitise_line(what, 80)} go back as well")
     if preview or plan.plan.is_empty:
-        emit(restore_document(plan), as_json, lines)
+        output.emit(recovery.restore_document(plan), as_json, lines)
         return
     confirm(lines, len(plan.plan.write), len(plan.plan.delete), yes)
     with restore_lock_errors():
-        done, waiting = restore_to(gate, target, only)
+        done, waiting = recovery.restore_to(gate, target, only)
     if waiting:
-        say(f"the record of this waits until it can be written: {waiting}", err=True)
+        output.say(f"the record of this waits until it can be written: {waiting}", err=True)
     lines = describe_restore(gate, done, done=True)
-    emit(restore_document(done), as_json, lines, FINDINGS if done.failed else 0)
+    output.emit(recovery.restore_document(done), as_json, lines, output.FINDINGS if done.failed else 0)
 
 
 def find_prompt_time(gate: Gate, what: str) -> str:
-    """Return the time of the last prompt with these words if they name nothing else, or `what` itself."""
     with gate.index() as index:
         named = find_moment(gate, index, what) is not None
     if named or any(what in (s.occasion.command or s.occasion.tool) for s in gate.snapshots.list_snapshots()):
@@ -172,9 +149,9 @@ def undo_one_session(gate: Gate, session_id: str, preview: bool, yes: bool, as_j
     lines += list_files("to write", list(plan.write)) + list_files("to delete", plan.delete)
     lines += list_reasons("left alone", plan.left)
     lines += ["nothing to do: no file contains its changes"] if plan.is_empty and not plan.left else []
-    data = session_undo_document(session, plan)
+    data = recovery.session_undo_document(session, plan)
     if preview or plan.is_empty:
-        emit(data, as_json, lines)
+        output.emit(data, as_json, lines)
         return
     confirm(lines, len(plan.write), len(plan.delete), yes)
     with restore_lock_errors():
@@ -182,10 +159,10 @@ def undo_one_session(gate: Gate, session_id: str, preview: bool, yes: bool, as_j
             done = undo_session(gate, plan, session)
         finally:
             gate.snapshots.close()
-    data |= {"saved": done.saved.id, "failed": quote_keys(done.failed)}
+    data |= {"saved": done.saved.id, "failed": recovery.quote_keys(done.failed)}
     lines += list_reasons("not done", done.failed)
     lines += [f"what was there is kept as {done.saved.id}; `remit restore undo` brings it back"]
-    emit(data, as_json, lines, FINDINGS if done.failed or plan.left else 0)
+    output.emit(data, as_json, lines, output.FINDINGS if done.failed or plan.left else 0)
 
 
 def restore_runtime_data(gate: Gate, name: str, only: Sequence[str], preview: bool, yes: bool, as_json: bool) -> None:
@@ -197,12 +174,14 @@ def restore_runtime_data(gate: Gate, name: str, only: Sequence[str], preview: bo
         plan = restore_data(gate, plan)
     data = {"point": plan.point.name, "saved": plan.saved or None, "write": list(map(quote_path, plan.copies))}
     lines = describe_data_restore(plan, done=bool(plan.saved) or not preview)
-    emit({**data, "failed": quote_keys(plan.failed)}, as_json, lines, FINDINGS if plan.failed else 0)
+    output.emit(
+        {**data, "failed": recovery.quote_keys(plan.failed)}, as_json, lines, output.FINDINGS if plan.failed else 0
+    )
 
 
 def describe_data_restore(plan: DataRestore, *, done: bool) -> list[str]:
     point, written = plan.point, [path for path in plan.copies if path not in plan.failed]
-    lines = [f"{'went' if done else 'going'} back to {point.name}, {describe_occasion(point)}"]
+    lines = [f"{'went' if done else 'going'} back to {point.name}, {recovery.describe_occasion(point)}"]
     lines += list_files("written" if done else "to write", written) or ["nothing to do: it does not have them"]
     lines += list_reasons("not done", plan.failed)
     lines += [f"what was there is kept as {plan.saved}"] if plan.saved else []
@@ -215,15 +194,15 @@ def prepare(gate: Gate, preview: bool) -> None:
         return
     require_person(Act.RESTORE)
     with restore_lock_errors():
-        finished = finish_interrupted(gate)
+        finished = recovery.finish_interrupted(gate)
     if finished:
-        say(f"finished the restore of {finished}, which was interrupted", err=True)
+        output.say(f"finished the restore of {finished}, which was interrupted", err=True)
 
 
 def confirm(lines: Sequence[str], written: int, deleted: int, yes: bool) -> None:
     """Show the plan at a terminal, and ask. Raises Failure without a yes."""
     if sys.stdin.isatty():
-        say("\n".join(lines), err=True)
+        output.say("\n".join(lines), err=True)
         require_confirmation(yes, f"{written} files would be written, {deleted} deleted", "add --yes")
 
 
@@ -233,24 +212,23 @@ def restore_lock_errors() -> Generator[None]:
     try:
         yield
     except RestoreRunning as error:
-        raise Failure("RESTORE_RUNNING", str(error), exit_code=UNAVAILABLE) from error
+        raise output.Failure("RESTORE_RUNNING", str(error), exit_code=output.UNAVAILABLE) from error
 
 
 def emit_pin(gate: Gate, word: str, points: Sequence[str], as_json: bool) -> None:
     """Pin or unpin a snapshot. Raises NoSuchSnapshot, UsageError."""
     if len(points) != 1:
         raise click.UsageError(f"name one snapshot: remit restore {word} POINT")
-    snapshot, has_changed = change_pin(gate, points[0], is_pinned=word == "pin")
+    snapshot, has_changed = recovery.change_pin(gate, points[0], is_pinned=word == "pin")
     if word == "pin":
         text = f"{snapshot.id} is kept until you say `remit restore unpin {snapshot.id}`"
     else:
         text = f"{snapshot.id} is {'no longer' if has_changed else 'not'} pinned"
-    emit({"id": snapshot.id, "pinned": word == "pin"}, as_json, text)
+    output.emit({"id": snapshot.id, "pinned": word == "pin"}, as_json, text)
 
 
 def emit_list(gate: Gate, limit: int, as_json: bool) -> None:
-    """Print the newest snapshots."""
-    points = list_restore_points(gate)
+    points = recovery.list_restore_points(gate)
     shown, older = points[:limit], len(points) - limit
     interrupted = open_restore(gate).read_journal()
 
@@ -264,7 +242,7 @@ def emit_list(gate: Gate, limit: int, as_json: bool) -> None:
                 styled_text(row["id"], "cyan"),
                 styled_text(screen.format_time(point.at), "dim"),
                 mark("warning", "pinned") if row["pinned"] else styled_text(""),
-                describe_occasion(point),
+                recovery.describe_occasion(point),
             )
             for point, row in shown
         ]
@@ -272,14 +250,13 @@ def emit_list(gate: Gate, limit: int, as_json: bool) -> None:
         if older > 0:
             yield f"… and {older} older"
 
-    emit_view([row for _, row in shown], as_json, list_view)
+    output.emit_view([row for _, row in shown], as_json, list_view)
 
 
 def describe_restore(gate: Gate, result: RestoreResult, *, done: bool, some: bool = False) -> list[str]:
-    """Return the plan or result of a restore for people; `some`: limited to named files."""
     plan, point = result.plan, result.point
     at = datetime.fromtimestamp(point.at, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
-    lines = [f"{'went' if done else 'going'} back to {point.id}, {at}, {describe_occasion(point)}"]
+    lines = [f"{'went' if done else 'going'} back to {point.id}, {at}, {recovery.describe_occasion(point)}"]
     if plan.is_empty:
         missing = ", or the snapshot does not have them" if some else ""
         lines.append(f"nothing to do: the files are as they were{missing}")

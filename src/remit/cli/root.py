@@ -90,7 +90,6 @@ COMMANDS = {name: entry for commands in SECTIONS.values() for name, entry in com
 
 
 def list_sections() -> dict[str, dict[str, tuple[str, str]]]:
-    """Return the sections with the commands that other installed packages add."""
     sections = {title: dict(commands) for title, commands in SECTIONS.items()}
     for extension in find_extensions():
         for title, commands in extension.commands.items():

@@ -60,7 +60,6 @@ def serve(opens: bool, port: int | None, stop: bool, as_json: bool) -> None:
 
 
 def open_link(home: Path, link: str) -> None:
-    """Open the link through a private page, and remove the page: everybody can read the words of a process."""
     page = write_opening_page(home, link)
     try:
         webbrowser.open(page.as_uri())

@@ -102,7 +102,6 @@ def status(whole: bool, repo: Path, as_json: bool) -> None:
 
 
 def show_ungoverned(gate: Gate, as_json: bool) -> None:
-    """Print that nothing is governed here, and whether the clone carries rules that do not hold."""
     carried = find_carried_rules(gate.found_workspace)
     if carried is None or gate.found_workspace is None:
         emit({"governed": False}, as_json, "Remit does not govern this repository; start with `remit init`")
@@ -125,7 +124,6 @@ def show_ungoverned(gate: Gate, as_json: bool) -> None:
 
 
 def status_view(gate: Gate, warnings: list[Text], coverage: CoverageReport, screen: Screen) -> Iterator[ViewPart]:
-    """Return the rules, sessions, coverage, open intents and newest records."""
     yield from warnings
     yield heading(str(gate.workspace.root))
     yield facts([*rule_facts(gate), *coverage_facts(gate, coverage)])
@@ -144,7 +142,6 @@ def status_view(gate: Gate, warnings: list[Text], coverage: CoverageReport, scre
 
 
 def rule_facts(gate: Gate) -> Iterator[tuple[str, Text | str]]:
-    """Yield the mode, errors in the files that govern, and the sessions."""
     rules = gate.rules
     description = styled_text(MODE_DESCRIPTIONS[rules.mode], "dim")
     yield "mode", join_texts(styled_text(rules.mode, "bold"), description, between=GAP)
@@ -189,7 +186,6 @@ def coverage_document(coverage: CoverageReport) -> dict[str, object]:
 
 
 def coverage_facts(gate: Gate, coverage: CoverageReport) -> Iterator[tuple[str, Text | str]]:
-    """Yield the coverage for people; empty before the first change."""
     share = coverage.total.overall
     if not share.changed:
         return
@@ -209,7 +205,6 @@ def coverage_facts(gate: Gate, coverage: CoverageReport) -> Iterator[tuple[str, 
 
 
 def coverage_view(coverage: CoverageReport, screen: Screen) -> Iterator[ViewPart]:
-    """Return each unjudged change, for people."""
     share = coverage.total.overall
     yield f"{share.covered_files} of {share.changed} changed files were judged before they changed"
     if share.people or share.git:

@@ -54,7 +54,6 @@ MEASURING_CONSOLE = Console(file=StringIO(), width=80)
 
 
 def one_line(text: str) -> str:
-    """Return hostile text on one line, with line breaks as ⏎ and control characters escaped."""
     lines = [part.strip() if number else part.rstrip() for number, part in enumerate(text.splitlines())]
     return sanitise_line(" ⏎ ".join(filter(None, lines)).replace("\t", " "), MAX_LINE_CHARS)
 
@@ -86,7 +85,6 @@ class TextTable(Struct, frozen=True):
     min_sizes: Sequence[int] = ()
 
     def lay_out_lines(self, width: int | None) -> Iterator[Text]:
-        """Yield the rows, one or more lines each."""
         rows = [[cell if isinstance(cell, Text) else styled_text(cell) for cell in row] for row in self.rows]
         if self.heads and rows:
             rows.insert(0, [styled_text(head, "dim") for head in self.heads])
@@ -130,7 +128,6 @@ ViewPart: TypeAlias = Text | TextTable | str
 
 
 def lay_out(view: Iterable[ViewPart], screen: Screen) -> Iterator[Text]:
-    """Fit the parts to the screen: tables truncate one column, lines wrap with their indentation."""
     for part in view:
         if isinstance(part, TextTable):
             yield from part.lay_out_lines(screen.width)
@@ -146,7 +143,6 @@ def lay_out(view: Iterable[ViewPart], screen: Screen) -> Iterator[Text]:
 
 
 def render(view: Iterable[ViewPart], screen: Screen) -> str:
-    """Return a view as text for the screen."""
     lines = list(lay_out(view, screen))
     if screen.is_coloured:
         console = Console(file=StringIO(), color_system="standard", force_terminal=True, no_color=False)

@@ -153,7 +153,6 @@ class Console:
         return Response(text, media_type="application/json")
 
     async def answer_either(self, page: Page, request: Request) -> Response:
-        """Answer the page of a name that may itself end in `.json`; its JSON twin where nothing has the whole name."""
         name = next(reversed(request.path_params))
         whole = str(request.path_params[name])
         try:
@@ -230,7 +229,6 @@ class Console:
         return self.answer_refusal(request, Refused(404, "there is no such page", "go back to Now"))
 
     async def answer_defect(self, request: Request, error: Exception) -> Response:
-        """Answer what broke with a page that says so; the error is in the daemon's log."""
         why = f"this page broke: {type(error).__name__}"
         return self.answer_refusal(request, Refused(500, why, "see daemon.log in ~/.local/state/remit, and report it"))
 

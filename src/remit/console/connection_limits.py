@@ -94,7 +94,6 @@ class Visitors:
         visit.end()
 
     def thin_out(self) -> None:
-        """End the oldest strangers' connections that are too many."""
         strangers = self.strangers
         for visit in strangers[: max(0, len(strangers) - MAX_STRANGERS)]:
             self.dismiss(visit)
@@ -116,7 +115,6 @@ class Visitors:
         return not is_full and count[browser] < MAX_OF_BROWSER
 
     def end_idle(self, browser: str) -> bool:
-        """End the oldest connection of this browser that does nothing; return whether there was one."""
         oldest = next((each for each in self.present if each.browser == browser and each.phase == "idle"), None)
         if oldest is not None:
             self.dismiss(oldest)
@@ -127,7 +125,6 @@ class Visitors:
             self.dismiss(visit)
 
     def end_surplus(self, strangers: Sequence[Visit], groups: Sequence[str]) -> None:
-        """End the oldest strangers' connections of each group that has too many."""
         count = Counter(groups)
         for visit, group in zip(strangers, groups, strict=True):
             if count[group] > MAX_OF_GROUP and visit in self.present and not visit.browser:
@@ -246,7 +243,6 @@ class VisitorProtocol(H11Protocol):
             self.refuse(TOO_LONG)
 
     def take_end(self) -> None:
-        """Note the end of a request; one that was answered before leaves nothing to do."""
         self.begin("idle" if self.cycle.response_complete else "answer")
 
     def refuse(self, refusal: tuple[int, str]) -> None:
@@ -283,7 +279,6 @@ def name_worlds(server_port: int, clients: Sequence[tuple[str, int]]) -> list[st
 
 
 def list_client_sockets(server_port: int) -> dict[int, str]:
-    """Return the inode of the client's socket of each connection to this port, by the client's port."""
     found: dict[int, str] = {}
     with suppress(Incomplete):  # who cannot be told has the world of those that cannot be seen
         for row in read_connections(server_port):

@@ -115,7 +115,6 @@ class ConsoleRecords:
         self.append_everywhere(Body(event="console_paired", intent_id=None, session_id=None, detail=detail))
 
     def record_attempt(self, action: str, ruling: Ruling) -> None:
-        """Record that somebody who is not seen as a person tried to decide."""
         refusal = make_refusal("COMMAND_BLOCKED", f"{action} is for a person: {ruling.why}.", "console", None)
         self.append_everywhere(
             Body(

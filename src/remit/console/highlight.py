@@ -80,7 +80,6 @@ def find_spans(root: Node, first: int, last: int) -> dict[int, list[Span]]:
 
 
 def iterate_classed(cursor: TreeCursor, first: int, last: int) -> Iterator[tuple[Node, str]]:
-    """Yield the nodes with a class in these rows, in the order of the text. The cursor stands on a first child."""
     parents: list[Node] = []
     while True:
         node = cursor.node
@@ -104,14 +103,12 @@ def iterate_classed(cursor: TreeCursor, first: int, last: int) -> Iterator[tuple
 
 
 def enter_children(cursor: TreeCursor, node: Node, first: int) -> bool:
-    """Move to the first child that reaches the first row."""
     if node.start_point[0] >= first:
         return cursor.goto_first_child()
     return cursor.goto_first_child_for_point((first, 0)) is not None
 
 
 def name_class(node: Node, field: str | None, parents: Sequence[Node]) -> str:
-    """Return the class of a node as a whole; empty for plain text, and for nodes whose children have classes."""
     kind = node.type
     if "comment" in kind:
         return "c"

@@ -237,9 +237,6 @@ class ConsoleKeeper:
         self.send(Answered(number, self.decider.decide(claim)))
 
     def sign_while_away(self) -> None:
-        """Sign for the person at a page whose console is gone, until the page is back, for a while: else a question
-        would fall to nobody.
-        """
         if self.away_since is None:
             return
         if self.last_pong.can_answer or self.clock.elapsed() - self.away_since > SIGNED_S:

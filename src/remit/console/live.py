@@ -290,7 +290,6 @@ def count_by_session(lines: Iterable[LogLine]) -> Counter[str]:
 
 
 def encode_positions(positions: StreamPositions) -> str:
-    """Return positions by repository and log as the id of a state: one line of letters that headers may have."""
     return urlsafe_b64encode(json.encode(positions)).decode()
 
 

@@ -145,7 +145,6 @@ class Pairing:
     # Pairing
 
     def make_link_secret(self) -> str:
-        """Return the secret of a new link, usable by a single browser within LINK_LIFETIME_S."""
         secret = secrets.token_urlsafe(24)
         with self.lock:
             self.failures = 0

@@ -39,7 +39,6 @@ MIN_PAIR_RATIO = 0.5
 
 
 def is_hidden(character: str) -> bool:
-    """Tell whether a character controls a terminal, reorders text, or is not seen. Spaces are seen."""
     if character in EMPTY_LETTERS:
         return True
     return not character.isprintable() and unicodedata.category(character) != "Zs"
@@ -52,19 +51,16 @@ def name_character(match: re.Match[str]) -> str:
 
 
 def show_controls(value: object) -> object:
-    """Return a template's value with control and invisible characters as code points, not yet escaped for HTML."""
     if isinstance(value, Markup) or not isinstance(value, str) or (value.isascii() and value.isprintable()):
         return value
     return UNUSUAL.sub(name_character, value)
 
 
 def show_line(text: object) -> str:
-    """Return text of one line: a line feed, which HTML shows as a blank, is a sign."""
     return " ⏎ ".join(str(text).split("\n"))
 
 
 def show_code(text: str) -> Markup:
-    """Return untrusted code as HTML, with each control or invisible character in a mark with the character's name."""
     shown = Markup()
     at = 0
     for match in UNUSUAL.finditer(text):
@@ -78,7 +74,6 @@ def show_code(text: str) -> Markup:
 
 
 def mark_parts(text: str, marks: Sequence[CommandMark]) -> Markup:
-    """Return a command as HTML, with its marked parts in elements of their own."""
     shown = Markup()
     at = 0
     for mark in marks:
@@ -98,7 +93,6 @@ def shorten(text: object, limit: int = 200) -> str:
 
 
 def choose_form(number: int, one: str, many: str = "") -> str:
-    """Return the words that fit a number: those for one, or for many, which have an `s` more by default."""
     return one if number == 1 else many or f"{one}s"
 
 
@@ -178,7 +172,6 @@ def parse_diff(diff: str) -> Iterator[DiffLine]:
 
 
 def mark_diff(diff: str) -> list[DiffLine]:
-    """Return the lines of a unified diff as HTML, with the changed words of each block marked."""
     return list(mark_blocks(list(parse_diff(diff))))
 
 
@@ -197,7 +190,6 @@ def mark_blocks(lines: list[DiffLine]) -> Iterator[DiffLine]:
 def mark_words_of_block(
     old: Sequence[str], new: Sequence[str], escape: Callable[[str], Markup]
 ) -> tuple[list[Markup], list[Markup]]:
-    """Return both sides as HTML, made by `escape` piece by piece, with the changed words in `<b>`."""
     shown_old, shown_new = [escape(line) for line in old], [escape(line) for line in new]
     if not old or not new or len(old) + len(new) > MAX_LINES:
         return shown_old, shown_new
@@ -240,7 +232,6 @@ def mark_pair(old: str, new: str, escape: Callable[[str], Markup]) -> tuple[Mark
 
 
 def list_hunk_lines(hunk: ChangedHunk) -> list[DiffLine]:
-    """Return a hunk with the lines around it as HTML, with the changed words marked."""
     place = hunk.hunk
     first_old, first_new = place.old_range.start, place.new_range.start
     above, below = len(hunk.above), place.new_range.stop
@@ -255,7 +246,6 @@ def list_hunk_lines(hunk: ChangedHunk) -> list[DiffLine]:
 
 
 def pair_lines(lines: Sequence[DiffLine]) -> Iterator[tuple[DiffLine | None, DiffLine | None]]:
-    """Yield the lines of a diff side by side: what was cut beside what came in its place, other lines on both sides."""
     for is_change, block in groupby(lines, key=lambda line: line.kind in ("add", "cut")):
         members = list(block)
         if is_change:
@@ -276,7 +266,6 @@ def static_version() -> str:
 
 
 def find_template_folders() -> list[Path]:
-    """Return the folders of other packages' templates, each beside the module of its pages."""
     specs = [find_spec(extension.console) for extension in find_extensions()]
     return [Path(spec.origin).with_name("templates") for spec in specs if spec and spec.origin]
 
@@ -317,18 +306,15 @@ def open_templates() -> jinja2.Environment:
 
 
 def drop_filter(filters: dict[str, str], name: str) -> str:
-    """Return the query of the filters without one of them."""
     return urlencode({key: value for key, value in filters.items() if key != name})
 
 
 def add_filters(filters: dict[str, str], **changes: object) -> str:
-    """Return the query of the filters with these in place of their own; empty ones are left out."""
     merged = filters | {key: "" if value is None else str(value) for key, value in changes.items()}
     return urlencode({key: value for key, value in merged.items() if value})
 
 
 def hue_class(agent: str) -> str:
-    """Return the class of an agent's letter tile: one of six hues, always the same for a name."""
     return f"hue-{sum(agent.encode('utf-8', 'replace')) % 6}"
 
 

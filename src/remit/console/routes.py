@@ -10,15 +10,7 @@ from typing import Any, get_type_hints
 from msgspec import Struct
 from msgspec.json import schema_components
 
-from remit.console.pages.agents import (
-    ClaimBody,
-    HandOverBody,
-    ReleaseBody,
-    claim_intent,
-    hand_over_intent,
-    read_agents,
-    release_call,
-)
+from remit.console.pages import agents, changes, recovery, settings
 from remit.console.pages.approvals import (
     AnswerBody,
     EqualAnswerBody,
@@ -26,15 +18,6 @@ from remit.console.pages.approvals import (
     read_approvals,
     record_answer,
     record_equal_answers,
-)
-from remit.console.pages.changes import (
-    CommentsBody,
-    MarkBody,
-    RevertBody,
-    mark_hunks,
-    read_changes,
-    revert_hunk,
-    send_message,
 )
 from remit.console.pages.code import CODE_QUERY, read_code
 from remit.console.pages.coverage import ModeBody, change_mode, choose_mode_change, read_coverage, read_simulation
@@ -62,27 +45,8 @@ from remit.console.pages.metrics import METRICS_QUERY, read_metrics
 from remit.console.pages.navigation import EXTENSIONS
 from remit.console.pages.now import read_now
 from remit.console.pages.page import Page, PageWrite
-from remit.console.pages.recovery import (
-    PinBody,
-    RestoreBody,
-    UndoBody,
-    pin_point,
-    read_point,
-    read_recovery,
-    read_session_undo,
-    restore_files,
-    undo_session_changes,
-)
 from remit.console.pages.search import SEARCH_QUERY, read_search
 from remit.console.pages.sessions import SESSION_QUERY, read_session, read_sessions, read_tail
-from remit.console.pages.settings import (
-    SETTINGS_QUERY,
-    SettingBody,
-    TriedText,
-    change_setting,
-    read_settings,
-    redact_text,
-)
 from remit.core.acts import Act
 
 PAGES: Sequence[Page] = (
@@ -91,7 +55,7 @@ PAGES: Sequence[Page] = (
     Page("/approvals/{question}", "approvals", "Approvals", "approvals.html", read_approvals),
     Page("/p/{question}", "approvals", "An agent asks", "phone.html", read_approvals),
     Page("/search", "search", "Search", "search.html", read_search, SEARCH_QUERY),
-    Page("/settings", "settings", "Settings", "settings.html", read_settings, SETTINGS_QUERY),
+    Page("/settings", "settings", "Settings", "settings.html", settings.read_settings, settings.SETTINGS_QUERY),
     Page("/r/{repository}/intents", "intents", "Intents", "intents.html", read_intents),
     Page("/r/{repository}/new-intent", "intents", "New intent", "intent_form.html", read_new_intent),
     Page("/r/{repository}/scope", "intents", "Scope", "scope.html", read_scope),
@@ -109,17 +73,19 @@ PAGES: Sequence[Page] = (
     ),
     Page("/r/{repository}/code", "code", "Code", "code.html", read_code),
     Page("/r/{repository}/code/{path:path}", "code", "Code", "code.html", read_code, CODE_QUERY),
-    Page("/r/{repository}/agents", "agents", "Agents", "agents.html", read_agents),
-    Page("/r/{repository}/changes", "changes", "Changes", "changes.html", read_changes, ("range", "only", "view")),
-    Page("/r/{repository}/restore", "recovery", "Recovery", "recovery.html", read_recovery),
+    Page("/r/{repository}/agents", "agents", "Agents", "agents.html", agents.read_agents),
+    Page(
+        "/r/{repository}/changes", "changes", "Changes", "changes.html", changes.read_changes, ("range", "only", "view")
+    ),
+    Page("/r/{repository}/restore", "recovery", "Recovery", "recovery.html", recovery.read_recovery),
     Page(
         "/r/{repository}/restore/session/{session}",
         "recovery",
         "Undo a session",
         "session_undo.html",
-        read_session_undo,
+        recovery.read_session_undo,
     ),
-    Page("/r/{repository}/restore/{point}", "recovery", "Recovery", "recovery_point.html", read_point),
+    Page("/r/{repository}/restore/{point}", "recovery", "Recovery", "recovery_point.html", recovery.read_point),
     Page("/r/{repository}/governed", "coverage", "Coverage", "coverage.html", read_coverage),
     Page("/r/{repository}/governed/simulate", "coverage", "Try a call", "simulate.html", read_simulation),
     Page("/r/{repository}/metrics", "metrics", "Metrics", "metrics.html", read_metrics, METRICS_QUERY),
@@ -131,15 +97,15 @@ PAGES: Sequence[Page] = (
 WRITES: Sequence[PageWrite] = (
     PageWrite("/approvals/{question}/answer", AnswerBody, record_answer, Act.SAY_YES, "approve", choose_answer),
     PageWrite("/approvals/answer-equal", EqualAnswerBody, record_equal_answers, Act.SAY_YES, "approve"),
-    PageWrite("/settings", SettingBody, change_setting, Act.CHANGE_SETTINGS),
-    PageWrite("/settings/redaction", TriedText, redact_text, Act.TRY_REDACTION, "view"),
-    PageWrite("/r/{repository}/changes/reviewed", MarkBody, mark_hunks, Act.REVIEW),
-    PageWrite("/r/{repository}/changes/revert", RevertBody, revert_hunk, Act.RESTORE),
-    PageWrite("/r/{repository}/changes/comments", CommentsBody, send_message, Act.STEER, "approve"),
+    PageWrite("/settings", settings.SettingBody, settings.change_setting, Act.CHANGE_SETTINGS),
+    PageWrite("/settings/redaction", settings.TriedText, settings.redact_text, Act.TRY_REDACTION, "view"),
+    PageWrite("/r/{repository}/changes/reviewed", changes.MarkBody, changes.mark_hunks, Act.REVIEW),
+    PageWrite("/r/{repository}/changes/revert", changes.RevertBody, changes.revert_hunk, Act.RESTORE),
+    PageWrite("/r/{repository}/changes/comments", changes.CommentsBody, changes.send_message, Act.STEER, "approve"),
     PageWrite("/r/{repository}/mode", ModeBody, change_mode, Act.LOWER_MODE, choose=choose_mode_change),
-    PageWrite("/r/{repository}/agents/release", ReleaseBody, release_call, Act.STEER),
-    PageWrite("/r/{repository}/agents/intent", ClaimBody, claim_intent, Act.BIND_INTENT),
-    PageWrite("/r/{repository}/agents/hand-over", HandOverBody, hand_over_intent, Act.BIND_INTENT),
+    PageWrite("/r/{repository}/agents/release", agents.ReleaseBody, agents.release_call, Act.STEER),
+    PageWrite("/r/{repository}/agents/intent", agents.ClaimBody, agents.claim_intent, Act.BIND_INTENT),
+    PageWrite("/r/{repository}/agents/hand-over", agents.HandOverBody, agents.hand_over_intent, Act.BIND_INTENT),
     PageWrite("/r/{repository}/intents", IntentBody, create_intent, Act.MAKE_INTENT),
     PageWrite("/r/{repository}/intents/{intent}", IntentBody, edit_intent, Act.EDIT_INTENT),
     PageWrite("/r/{repository}/intents/{intent}/status", StatusBody, move_intent, Act.MOVE_INTENT),
@@ -147,9 +113,11 @@ WRITES: Sequence[PageWrite] = (
     PageWrite("/r/{repository}/intents/{intent}/delete", DeleteBody, delete_intent, Act.DELETE_INTENT),
     PageWrite("/r/{repository}/intents/{intent}/session", BindBody, bind_session, Act.BIND_INTENT),
     PageWrite("/r/{repository}/grants/{grant}/revoke", RevokeBody, revoke_one_grant, Act.REVOKE_GRANT),
-    PageWrite("/r/{repository}/restore/{point}", RestoreBody, restore_files, Act.RESTORE),
-    PageWrite("/r/{repository}/restore/session/{session}", UndoBody, undo_session_changes, Act.RESTORE),
-    PageWrite("/r/{repository}/restore/{point}/pin", PinBody, pin_point, Act.PIN_POINT),
+    PageWrite("/r/{repository}/restore/{point}", recovery.RestoreBody, recovery.restore_files, Act.RESTORE),
+    PageWrite(
+        "/r/{repository}/restore/session/{session}", recovery.UndoBody, recovery.undo_session_changes, Act.RESTORE
+    ),
+    PageWrite("/r/{repository}/restore/{point}/pin", recovery.PinBody, recovery.pin_point, Act.PIN_POINT),
     *(write for tables in EXTENSIONS for write in tables.WRITES),
 )
 
@@ -202,7 +170,6 @@ SECURITY = {
 
 
 def name_twin(url: str) -> str:
-    """Return the address of a page's JSON twin, as OpenAPI writes it."""
     plain = PARAMETER.sub(r"{\1}", url)
     return "/index.json" if url == "/" else f"{plain}.json"
 

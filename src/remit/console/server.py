@@ -165,8 +165,6 @@ class ConsoleServer:
         return server
 
     def make_doorkeeper(self) -> Doorkeeper:
-        """Return the keeper of the address on this machine."""
-
         def find_browser(cookies: Mapping[str, str]) -> str:
             reader = self.pairing.find_reader(cookies.get(COOKIE, ""))
             return reader.id if reader else ""
@@ -298,7 +296,6 @@ class DaemonLine:
         os._exit(1)
 
     def answer_ping(self, server: ConsoleServer) -> None:
-        """Let the event loop answer: one that hangs is no console."""
         if server.loop is not None:
             pong = Pong(server.is_in_use, server.console.watcher.answerers > 0)
             with suppress(RuntimeError):

@@ -240,9 +240,6 @@ class HeavyReads:
 
 
 def serve_jobs(run_words: Callable[[], None]) -> None:
-    """Answer jobs from standard input, one JSON document a line, until nothing comes. `run_words` runs the command of
-    `sys.argv`.
-    """
     answers = os.dup(1)
     os.dup2(2, 1)  # what a library prints is no answer
     pending = b""
@@ -262,7 +259,6 @@ def serve_jobs(run_words: Callable[[], None]) -> None:
 
 
 def run_command(words: Sequence[str], run_words: Callable[[], None]) -> JobAnswer:
-    """Run a command in this process, and return its answer."""
     code: object = 0
     sys.argv = ["remit", *words]
     source, target = os.pipe()  # a file would need room on the disk

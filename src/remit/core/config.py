@@ -121,7 +121,6 @@ class AfterAnswer(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def make_hook_item(named: NamedHook, files: str) -> TrustItem:
-    """Return a hook as a trust item: its whole entry, and a digest of the hooks folder (`files`)."""
     hook = named.hook
     command = f"{hook.entry_point} (Python)" if hook.command is None else format_command(hook.command)
     filters = [f"{key} {v}" for key in HookCondition.__struct_fields__ for v in as_tuple(getattr(hook.when, key))]
@@ -222,7 +221,6 @@ class OnWriteCommand(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def find_command_fault(command: str | tuple[str, ...]) -> str:
-    """Return the fault of a command as a clause, or an empty text."""
     whole = "".join(command)
     if not whole.strip() or "\0" in whole:
         return "is empty, or holds a NUL"
@@ -590,7 +588,6 @@ class Commons(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def trusted_fields(self) -> dict[str, object]:
-        """Fields that a person trusts with a command."""
         return {name: getattr(self, name) for name in ("paths", "make", "fragments")}
 
 

@@ -467,7 +467,6 @@ def explain(violation: Violation, ways: Ways = "shell first") -> str:
 
 
 def describe_step(hint: str, words: dict[str, str], ways: Ways) -> str:
-    """Return the next step, with the command that does the same as a tool of Remit's."""
     if hint not in SHELL_FORMS or ways == "tool only":
         return hint
     command = SHELL_FORMS[hint].format(**words)

@@ -73,11 +73,11 @@ def prepare_type(kind: type[T]) -> type[T]: ...
 @overload
 def prepare_type(kind: Any) -> Any: ...
 def prepare_type(kind: Any) -> Any:
-    """Return the type, ready for `decode`, `convert` and `Decoder` in any thread. Raises TypeError for a type that
-    msgspec cannot decode.
+    """Return the type, ready for `decode`, `convert` and `Decoder` in any thread. Raises TypeError for a type unknown
+    to msgspec.
 
-    msgspec 0.22 publishes what it knows of a Struct before the fields are filled in: a second thread that decodes the
-    type meanwhile crashes the process, or never ends. Once all of a type is filled in, threads only read it.
+    msgspec 0.22 publishes the description of a Struct before filling in the fields: a second thread decoding the type
+    meanwhile crashes the process, or never ends. Threads only read a complete description.
     """
     if kind not in PREPARED_TYPES:
         with PREPARATION_LOCK:

@@ -220,7 +220,6 @@ def mask_plain_secrets(text: str) -> str:
 
 
 def looks_random(value: str) -> bool:
-    """Return whether a value mixes capitals, small letters and digits randomly; hex hashes and paths do not."""
     mixed = any(map(str.isupper, value)) and any(map(str.islower, value)) and sum(map(str.isdigit, value)) > 1
     # In paths separators are as frequent as in words: base64 has a slash per 64 characters.
     if not mixed or DIGEST_VALUE.match(value) or len(re.findall(r"[/_-]", value)) * 10 >= len(value):
@@ -317,7 +316,6 @@ def compile_bounded(pattern: str, max_ways: int = MAX_WAYS) -> tuple[re.Pattern[
 
 
 def _bound_repeats(pattern: str, max_ways: int) -> tuple[str, int]:
-    """Bound the open repeats of a pattern of known cost; return the pattern and its ways to match."""
     pieces: list[str] = []
     ways = 1
     groups: list[bool] = []  # for each open group: may its length vary?

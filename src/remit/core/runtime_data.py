@@ -95,7 +95,6 @@ class DataPatterns:
         return bool(covered) and self.may_be_data(covered) and self.may_be_data(path)
 
     def may_be_data(self, path: str) -> bool:
-        """Return False for code, files loaded by name, and secrets that no pattern spells out."""
         parts = path.split("/")
         if parts[0] == ".orchestration" or any(map(is_autoloaded_name, parts)):
             return False

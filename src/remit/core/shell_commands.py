@@ -88,7 +88,6 @@ class _ShellScanner:
         self.level = self.nesting = 0
 
     def scan(self, *, substitution: bool = False) -> list[SimpleCommand]:
-        """Read the whole text, or up to the `)` of a substitution; return the commands in order."""
         while self.at < len(self.text):
             if substitution and self.text[self.at] == ")" and self.level == 0:
                 break
@@ -103,7 +102,6 @@ class _ShellScanner:
         return own + self.found
 
     def scan_step(self) -> None:
-        """Read a blank, comment, line end, operator, redirection or word."""
         character = self.text[self.at]
         if character in BLANKS:
             self.at += 1
@@ -128,7 +126,6 @@ class _ShellScanner:
             self.open.words.append(self.scan_word()[0])
 
     def scan_redirection(self) -> bool:
-        """Read a redirection; return False for other text."""
         found = REDIRECTION.match(self.text, self.at)
         if found is None or self.text.startswith(("<(", ">("), self.at):
             return False
@@ -145,7 +142,6 @@ class _ShellScanner:
         return True
 
     def finish_command(self, operator: str) -> None:
-        """End the command. A new line behind an operator ends no command: `a &&` continues in the next line."""
         if self.open.words or self.open.fed:
             self.done.append(self.open)
         elif operator == "\n" and self.open.before:
@@ -153,7 +149,6 @@ class _ShellScanner:
         self.open = _OpenCommand(operator)
 
     def read_documents(self) -> None:
-        """Read the bodies of here-documents from the next line on, each up to its delimiter or the end of the text."""
         for command in self.unread:
             for delimiter, quoted, tabs in command.pending:
                 lines: list[str] = []
@@ -169,7 +164,6 @@ class _ShellScanner:
         self.unread = []
 
     def scan_word(self) -> tuple[ShellWord, bool]:
-        """Read a word; return the word and True if a part was quoted. The word is empty before an operator."""
         pieces: list[str] = []
         literal, quoted = not self.text.startswith("~", self.at), False
         while self.at < len(self.text):
@@ -185,7 +179,6 @@ class _ShellScanner:
         return ShellWord(text, literal and not braces), quoted
 
     def scan_piece(self, character: str) -> tuple[str, bool]:
-        """Read the next part of a word; return the text and True if the part is literal."""
         match character:
             case "'":
                 return self.take(QUOTED, "a '")[1], True
@@ -209,7 +202,6 @@ class _ShellScanner:
         return found
 
     def scan_double_quoted(self) -> tuple[str, bool]:
-        """Return the text between double quotes, and True if nothing expands."""
         pieces: list[str] = []
         fixed = True
         self.at += 1
@@ -231,7 +223,6 @@ class _ShellScanner:
         raise UnreadableShell('a " is not closed')
 
     def scan_expansion(self, *, in_quotes: bool = False) -> str:
-        """Return an expansion unchanged, and collect the commands inside."""
         start, text = self.at, self.text
         self.nesting += 1
         depth = self.depth + self.nesting
@@ -256,7 +247,6 @@ class _ShellScanner:
         return text[start : self.at]
 
     def skip_arithmetic(self, opening: int) -> None:
-        """Skip `((…))`. Without an end the text is two subshells, and unreadable."""
         depth, at = 2, self.at + opening
         while at < len(self.text) and depth:
             depth += {"(": 1, ")": -1}.get(self.text[at], 0)
@@ -266,7 +256,6 @@ class _ShellScanner:
         self.at = at
 
     def skip_braces(self) -> None:
-        """Skip `${…}` with nested expansions."""
         self.at += 2
         while self.at < len(self.text):
             character = self.text[self.at]
@@ -428,7 +417,6 @@ def find_shell_patches(command: str) -> tuple[Patch, ...]:
 
 
 def move_patch(patch: Patch, folder: str) -> Patch:
-    """Return a patch with its paths below a folder."""
     moved = (
         replace(
             each,
@@ -453,7 +441,6 @@ def program_words(command: SimpleCommand) -> tuple[ShellWord, ...]:
 
 
 def find_patch_text(command: SimpleCommand) -> str:
-    """Return the text passed to apply_patch: its here-document, or its only argument."""
     arguments = program_words(command)[1:]
     if len(command.documents) == 1 and not arguments:
         document = command.documents[0]

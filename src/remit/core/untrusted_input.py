@@ -49,7 +49,6 @@ def encode_json(value: object) -> str:
 
 
 def escape_all_surrogates(value: object) -> object:
-    """Return a value of builtin types with the surrogates in its texts escaped."""
     if isinstance(value, str):
         return escape_surrogates(value)
     if isinstance(value, dict):

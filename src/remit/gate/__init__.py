@@ -1,7 +1,7 @@
 """ENFORCE: gather facts about a tool call, decide, wait for a person, perform, record.
 
-`Gate` stands here for programs that use Remit as a library. It is loaded at its first use: a hook imports modules of
-this package one by one, and has no time for all of them.
+`Gate` is exported for programs with Remit as a library, and loaded at first use: a hook imports single modules of this
+package, and has no time for the rest.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -183,9 +183,8 @@ class WorkspaceContext:
 
     def record_late(self, call: ToolCall, decision: Decision, violation: Violation | None, error: Exception) -> bool:
         """Keep the record of a call whose decision could not be recorded because of `error`; return False if nothing
-        can be written. It goes to the log, or to the spool where the log was what failed: a second wait for its lock
-        would hold up the agent. A call that is allowed and has its record already, because what failed came after it,
-        gets no second one.
+        can be written. The record goes to the log, or to the spool if the log failed: a second wait for the log's lock
+        would hold up the agent. An allowed call with a record from before the failure gets no second record.
         """
         # Imported here: the other calls have made their records.
         from remit.gate.records.call_records import unrecorded_call_record
@@ -267,7 +266,6 @@ class WorkspaceContext:
         state.put_fact("intents_sha256", document.sha256)
 
     def refresh_view(self, rules: Rules) -> None:
-        """Write the list beside the files of intents anew, if it is not what they and their lives say."""
         folder, document = self.workspace.folder, rules.document
         seen = sha256(
             repr((document and document.sha256, sorted((i, d.status) for i, d in rules.life.items()))).encode()
@@ -330,7 +328,6 @@ class WorkspaceContext:
         return self.leave_out_data(seen) if (self.last_rules or self.rules).config.containment.data else seen
 
     def leave_out_data(self, seen: Observation) -> Observation:
-        """Return the observation without runtime data: whoever changes it, it has no lines and no author."""
         data = self.find_data_patterns()
         plain = (path for path, found in seen.files.items() if found is None or found.version.mode == "100644")
         covered = {path for path in plain if data.covers(path)} if data else frozenset[str]()

@@ -176,9 +176,6 @@ def enforce(
 
 
 def ask_repository_hooks(context: WorkspaceContext, call: ToolCall, rules: Rules) -> HookReplies:
-    """Ask the repository's trusted hooks about a call, twice if a hook rewrites the call. The hooks run before Remit's
-    checks and while concurrent calls pass: the facts are gathered again afterwards.
-    """
     if not rules.hooks:
         return HookReplies(call)
     # Imported here: few repositories have hooks.
@@ -260,9 +257,6 @@ PAUSE_POLL_S = 0.1
 
 
 def wait_for_resume(context: WorkspaceContext, rules: Rules, spent_s: float) -> None:
-    """Wait while the worktree's assignment is paused, until the agent's patience is nearly used up, or it is gone. The
-    attempt's lease goes on meanwhile: once it is over, there is nothing left to wait for.
-    """
     # Imported here: few calls are made in a paused worktree.
     from remit.gate.people.ask import QUESTION_TIMEOUT_S
     from remit.gate.people.questions import CLIENT_GONE

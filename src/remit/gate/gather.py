@@ -172,7 +172,6 @@ def check_bounds_of_targets(call: ToolCall, targets: Iterable[Target]) -> None:
 
 
 def observe_target(context: WorkspaceContext, target: Target, call: ToolCall) -> Target:
-    """Return the target with the present content, and the content last seen by the session, with the difference."""
     is_file_tool = (call.effect == "write" or call.is_unlisted) and call.command is None
     if target.path is None:
         strange = special_file_reason(Path(target.resolved)) if is_file_tool and target.tolerated else None
@@ -190,9 +189,6 @@ def observe_target(context: WorkspaceContext, target: Target, call: ToolCall) ->
 
 
 def mark_unproved_git(call: ToolCall) -> ToolCall:
-    """Mark a harmless git command as unproved if the repository's settings name a program that git would run, or if a
-    folder in the text is of another repository.
-    """
     if call.command is None:
         return call
     analysis, start = analyse(call.command), Path(call.given_folder or call.cwd)
@@ -253,9 +249,6 @@ def mark_ignored(targets: tuple[Target, ...], workspace: Workspace, rules: Rules
 
 
 def find_unjudged_commits(call: ToolCall, workspace: Workspace) -> tuple[str, ...]:
-    """Return commits sent or checked out by the command, but outside of every branch, tag and remote branch. An unknown
-    name may be a branch made by the command: the branch is judged with the command.
-    """
     names = find_sent_commits(call.command) if call.command and workspace.common_dir else ()
     if not names:
         return ()
@@ -298,7 +291,6 @@ class NamedFile(Struct, frozen=True):
 def find_command_targets(
     call: ToolCall, workspace: Workspace, environment: Environment
 ) -> tuple[ToolCall, tuple[Target, ...], tuple[Target, ...]]:
-    """Return the call, the certain targets that a command's text names, and the possible ones."""
     analysis = analyse(call.command) if call.command is not None else None
     if analysis is None or not analysis.writes:
         return call, (), ()
@@ -344,7 +336,6 @@ class TargetFinder:
         return resolve_real_paths(raw, Path(self.cwd), self.environment.home)
 
     def check_entered_folders(self, folders: Iterable[str], writes: Iterable[Write]) -> None:
-        """Require every entered folder to exist, or to be made by the command."""
         made = {posixpath.normpath(write.path) for write in writes if write.makes_folder or write.adds_names}
         for folder in folders:
             if not Path(self.absolute_path(folder)).is_dir() and posixpath.normpath(folder) not in made:
@@ -363,7 +354,6 @@ class TargetFinder:
                 yield NamedFile(f"{raw.rstrip('/')}/*", follows=False)
 
     def expand_file(self, write: Write, raw: str) -> Iterator[NamedFile]:
-        """Yield a file; for a folder, the present files, or a pattern for future ones."""
         full = Path(self.absolute_path(raw))
         is_folder = full.is_dir() and not (full.is_symlink() and not write.follows_links)
         if write.adds_names:
@@ -438,7 +428,6 @@ class TargetFinder:
         return found if found or "**" in pattern else [pattern]
 
     def match_step(self, folder: str, part: str, *, hidden: bool) -> Iterator[str]:
-        """Yield the matches of one part of a glob in a folder; `**` also matches a file itself."""
         if part == "**":
             pending = [folder]
             while pending:

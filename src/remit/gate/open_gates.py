@@ -70,7 +70,6 @@ class WorktreeWatcher:
         dirty.close()
 
     def wait_for_changes(self, dirty: IncrementalObserver) -> None:
-        """Sleep until an event arrives, and take it in."""
         queue = dirty.watched_tree.queue
         if queue is None or dirty.watched_tree.lost_reason:
             self.stopped.wait(RETRY_S if dirty.watched_tree.end_reason else SETTLE_S)
@@ -105,7 +104,6 @@ class WorktreeWatchers:
         return any(follower.suspects_by_path and follower.is_settled_enough for follower in followers)
 
     def find_watcher(self, workspace: Workspace) -> WorktreeWatcher:
-        """Return the worktree's watcher, started if missing; the oldest of too many ends."""
         with self.lock:
             found = self.watchers.get(workspace.root)
             if found is None or found.workspace != workspace or found.stopped.is_set():

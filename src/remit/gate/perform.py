@@ -217,7 +217,6 @@ def perform(
 
 @contextmanager
 def open_beside(context: WorkspaceContext, workspace: Workspace) -> Generator[WorkspaceContext]:
-    """Open a further workspace of this machine, and close it."""
     opened = type(context)(workspace, context.environment)
     opened.question_listener, opened.resumed_calls = context.question_listener, context.resumed_calls
     try:

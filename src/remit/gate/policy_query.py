@@ -29,7 +29,6 @@ class PolicyQuery(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def make_call(gate: Gate, query: PolicyQuery, session: SessionKey) -> ToolCall:
-    """Return the call as the agent's own tool makes it."""
     root = gate.workspace.root
     cwd, agent = str(root / (query.cwd or "")), query.agent or gate.state.active_session(session).agent
     if query.command is None:

@@ -149,12 +149,6 @@ def remember(
 
 
 def record_effects(done: CompletedCall, effects: Effects) -> tuple[str | None, tuple[Change, ...]]:
-    """Make the records of a call, its effects first, and append or spool them.
-
-    Returns why they had to be spooled, and the changes of stray commits: commits of an uncontained command that hold a
-    change outside the scope, and in no file here. They are recorded as changes out of scope, so that `remit verify`
-    names them in every range that holds them.
-    """
     context, call, pending, attempts = done.context, done.call, done.pending, done.attempts
     records: list[Record] = []
     stray: tuple[Change, ...] = ()
@@ -190,10 +184,6 @@ def record_effects(done: CompletedCall, effects: Effects) -> tuple[str | None, t
 def undo_effects(
     done: CompletedCall, outcome: Outcome, pending: PendingCall, effects: Effects, *, in_process: bool
 ) -> tuple[tuple[Change, ...], frozenset[str], str]:
-    """Put back governing files, and undo violations of a command, or of a file tool that was redirected.
-
-    Returns the changes as they are left, the paths that the notice to the model names, and that notice.
-    """
     context, call, attempts = done.context, done.call, done.attempts
     reverted, revert_notice = tuple[str, ...](), ""
     if any(is_governing_path(c.path) for c in effects.changes):
@@ -279,7 +269,6 @@ def finish_command(
 def describe_effects(
     done: CompletedCall, effects: Effects, stray: Sequence[Change], changed: Sequence[str], undo_notice: str
 ) -> Iterator[str]:
-    """Yield the messages to the model about what a call wrote; `changed` are the paths that no other message names."""
     pending, tool, redirected = done.pending, done.call.tool, effects.redirected.outside
     if pending is None and classify(done.call) == "destructive":
         yield f"Remit: this {tool} call ran without a verdict: its hook did not ask before. Tell the person."

@@ -29,15 +29,8 @@ from remit.gate.governing.rules import Rules, forget_rules
 from remit.gate.intents.bindings import describe_request, find_binding, find_request, keep_request
 from remit.gate.intents.intents import Intents
 from remit.gate.intents.lessons import describe_open_items
+from remit.gate.people import trust
 from remit.gate.people.messages import PendingMessages
-from remit.gate.people.trust import (
-    describe_loosened,
-    describe_loosened_once,
-    describe_untrusted,
-    find_untrusted,
-    untrusted_notice,
-    untrusted_notice_once,
-)
 from remit.gate.state.workspace_state import SessionState, Setbacks
 from remit.gate.undo.snapshots import SnapshotTaker
 from remit.workspace.agents.transcripts import ReadPosition, find_transcript, read_lines_after
@@ -97,7 +90,6 @@ def format_mcp_instructions(mode: Mode, document: IntentsDocument | None) -> str
 
 
 def format_protocol(mode: Mode, document: IntentsDocument | None, agent: str = "") -> str:
-    """Return the protocol with the selectable intents; "" if no duty applies to the agent."""
     if not must_select_intent(mode, document):
         return ""
     found = selectable_intents(document)
@@ -152,12 +144,12 @@ class SessionLifecycle:
         with tries:
             block = self.deliver_block(session, agent)
         with tries:
-            looser = describe_loosened(context, rules)
+            looser = trust.describe_loosened(context, rules)
         if rules.mode != "observe":
             with tries:
                 todo = describe_open_items(context.workspace, session)
             with tries:
-                notice = untrusted_notice(find_untrusted(context, context.rules))
+                notice = trust.untrusted_notice(trust.find_untrusted(context, context.rules))
         open_secrets = ""
         if rules.mode == "enforce" and not context.workspace.is_assigned:
             with tries:
@@ -167,7 +159,6 @@ class SessionLifecycle:
         return "\n\n".join(filter(None, parts))
 
     def record_start(self, event: SessionStarted, agent: str, rules: Rules) -> None:
-        """Store the session and record its start."""
         context = self.context
         context.notice_rules(rules)
         known = context.state.find_session(event.session) or SessionState()
@@ -214,7 +205,7 @@ class SessionLifecycle:
             between.record_unattributed_changes("prompt", context.observe(fully=True), session)
         block = waiting = looser = ""
         with tries:
-            looser = describe_loosened_once(context, context.last_rules or context.rules, "model")
+            looser = trust.describe_loosened_once(context, context.last_rules or context.rules, "model")
         with tries:
             if context.state.find_session(session) is None:
                 context.state.put_session(session, SessionState(agent=agent), context.environment.clock.now())
@@ -282,10 +273,10 @@ def summarize_turn(context: WorkspaceContext, session: SessionKey) -> str:
         with suppress(*RECORDING_ERRORS):
             text = summarize_changes(context, session)
             rules = context.rules
-            looser = describe_loosened_once(context, rules, "person")
+            looser = trust.describe_loosened_once(context, rules, "person")
             # In observe, the model gets no notice of untrusted commands: the person gets one for each session.
-            found = find_untrusted(context, rules) if rules.mode == "observe" else ()
-            if (line := describe_untrusted(found)) and untrusted_notice_once(found, context.state, session):
+            found = trust.find_untrusted(context, rules) if rules.mode == "observe" else ()
+            if (line := trust.describe_untrusted(found)) and trust.untrusted_notice_once(found, context.state, session):
                 untrusted = f"Remit: {line}; `remit trust` shows them"
     return join_lines(text, looser, untrusted)
 
@@ -314,7 +305,6 @@ def summarize_changes(context: WorkspaceContext, session: SessionKey) -> str:
 
 
 def describe_changes(files: Sequence[ChangedFile], intent_id: str | None) -> str:
-    """Return the summary. Without a scope, files outside the folder with the most files count as elsewhere."""
     outside = [f.path for f in files if f.in_scope is False]
     inside = [f.path for f in files if f.in_scope is not False]
     folder = find_main_folder(inside)
@@ -329,7 +319,6 @@ def describe_changes(files: Sequence[ChangedFile], intent_id: str | None) -> str
 
 
 def find_main_folder(paths: Sequence[str]) -> str:
-    """Return the deepest folder with more than half of the paths; "" for the root or a single file."""
     counts = Counter(str(folder) for path in paths for folder in PurePosixPath(path).parents if folder.name)
     most = [folder for folder, count in counts.items() if count * 2 > len(paths)]
     return max(most, key=lambda folder: folder.count("/"), default="")
@@ -361,7 +350,6 @@ def propose_intent_name(context: WorkspaceContext, session_id: str) -> str:
 
 
 def find_first_name(agent: str, path: Path) -> str:
-    """Return the name that the person's first prompt in a transcript makes, without the client's own preamble."""
     # For start-up speed: only the end of a session's first turn needs one of the six transcript readers.
     from remit.adapters.transcripts import read_entries
 
@@ -374,7 +362,6 @@ def find_first_name(agent: str, path: Path) -> str:
 
 
 def make_intent_name(prompt: str) -> str:
-    """Return the prompt's first meaningful line: no client tag, no heading signs, no secret, bounded."""
     lines = (line.strip().lstrip("#>*- ").strip() for line in redact(prompt[:4096]).splitlines())
     line = next((line for line in lines if line and not line.startswith("<")), "")
     return sanitise_line(line, MAX_NAME_CHARS)

@@ -121,7 +121,6 @@ def write_archive(path: Path, summary: SegmentSummary, pieces: Iterable[SegmentP
 
 
 def _group_into_blocks(pieces: Iterable[SegmentPiece]) -> Iterator[list[list[SegmentPiece]]]:
-    """Yield the blocks as lists of runs: pieces that follow each other without a gap."""
     block: list[list[SegmentPiece]] = []
     size = end = 0
     for piece in pieces:
@@ -179,7 +178,6 @@ class Archive:
 
     @cached_property
     def _runs(self) -> list[_LineRun]:
-        """The runs listed in the extra fields. A damaged block ends the list: the lines after it are missing."""
         found: list[_LineRun] = []
         at, offset = self._blocks_offset, 0
         while at < self._file_size and (member := self._read_extra_field(at)) is not None:

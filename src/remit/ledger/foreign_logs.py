@@ -144,12 +144,10 @@ def read_foreign_lots(path: Path, own: Collection[str], offset: int = 0) -> Iter
 
 
 def _drop_duplicates(lines: Iterable[bytes]) -> Iterable[bytes]:
-    """Drop repeated lines, and the carriage returns that a checkout may have added."""
     return dict.fromkeys(line.removesuffix(b"\r") for line in lines)
 
 
 def _read_file_pieces(path: Path, offset: int = 0) -> Iterator[bytes]:
-    """Yield complete lines with their newline; an oversized line comes in pieces. Only regular files are read."""
     if path.is_file():
         with path.open("rb") as file:
             file.seek(offset)
@@ -158,7 +156,6 @@ def _read_file_pieces(path: Path, offset: int = 0) -> Iterator[bytes]:
 
 
 def _sort_lines(lines: Iterable[bytes], own: Collection[str]) -> tuple[dict[str, list[bytes]], list[Document]]:
-    """Sort lines into records of other logs, by log name, and records of older tools."""
     logs: dict[str, list[bytes]] = {}
     older: list[Document] = []
     own_names = [b'"log":' + json.encode(name) for name in own]

@@ -219,7 +219,6 @@ class MachineLog:
         return tuple(placed[len(repairs) :])
 
     def _find_last_line(self) -> Head:
-        """Return the line that the next record follows. Sets torn tails aside, and stores losses in `_losses`."""
         end = self._open_newest()
         last = self._last_head
         if last is not None and (last.segment, last.end) == (self._segment, end):
@@ -256,7 +255,6 @@ class MachineLog:
         return 0
 
     def _open_with_room(self, last: Head) -> int:
-        """Open the segment with room for the next record and return the offset to write at."""
         if self._segment:
             if last.end < self._segment_bytes and last.seq + 1 - first_seq(self._segment) < self._segment_records:
                 return last.end
@@ -420,7 +418,6 @@ class Spool:
             return appended
 
     def _append_acceptable(self, chunk: list[bytes], known: set[str], log: MachineLog, views: "Sequence[Path]") -> int:
-        """Append the records of these lines; unacceptable records go to the unreadable file instead."""
         records: list[Record] = []
         for line in chunk:
             try:

@@ -4,8 +4,8 @@ The first machine's log lies in the log folder itself, where early versions of R
 key (a container, `sudo`, a computer with a copy, a lost state folder) has its own folder below `machines/`. Machines
 write into their own logs only, and readers take the union.
 
-Every hook call imports this module, so its own imports stay cheap. The views of records decode only the fields a reader
-needs, and skip the rest of the line.
+Every hook call imports this module: keep its imports cheap. The views of records decode only the fields a reader needs,
+and skip the rest of the line.
 """
 
 import fcntl
@@ -278,7 +278,6 @@ class Head(Struct, frozen=True):
 
 
 def encode_head(head: Head) -> bytes:
-    """Return the head as a fixed-width line with a checksum, for overwriting in place."""
     text = f"{head.seq:012d} {head.leaf} {head.segment} {head.end:012d} {head.synced:012d}"
     return f"{text} {sha256(text.encode())[:16]}\n".encode()
 
@@ -342,7 +341,6 @@ def claim_folder(root: "Path", name: str) -> "Path":
 
 
 def read_owner(root: "Path") -> str:
-    """Return the name of the log in `root` itself; empty if no log has begun there."""
     return _read_owner_file(root) or _read_first_log_name(root)
 
 
@@ -362,7 +360,6 @@ def list_local_names(root: "Path", own: str) -> frozenset[str]:
 
 
 def list_log_places(root: "Path") -> list[str]:
-    """Return the relative paths of the log folders; the first is empty, for `root` itself."""
     machines: list[str] = []
     with suppress(OSError):
         machines = sorted(os.listdir(f"{root}/{MACHINES_FOLDER}"))  # noqa: PTH208  at every query
@@ -406,7 +403,6 @@ def _read_owner_file(root: "Path") -> str:
 
 
 def _read_first_log_name(folder: "Path") -> str:
-    """Return the log name in the first readable record; empty if the folder has no record."""
     if not is_readable(folder):  # opening a FIFO with a segment's name would block
         return ""
     import gzip  # a log with an owner file never gets here

@@ -132,7 +132,6 @@ def _read_archived_segment(folder: Path, place: LogPosition) -> Iterator[LogLine
         leaves = [row[at : at + HASH_BYTES] for at in range(0, len(row), HASH_BYTES)]
 
         def read_pruned(end: int) -> Iterator[LogLine]:
-            """Yield the pruned records from `place` up to, but excluding, seq `end`."""
             for seq in range(place.seq, min(end, first + len(leaves) - 1)):
                 prev, leaf = leaves[seq - first : seq - first + 2]
                 yield LogLine(place.segment, place.offset, seq, b"", 0, leaf=leaf, prev=prev)

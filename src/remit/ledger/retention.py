@@ -16,6 +16,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from remit.ledger import log_files
 from remit.ledger.archive import (
     HASH_BYTES,
     Archive,
@@ -31,19 +32,6 @@ from remit.ledger.archive import (
 )
 from remit.ledger.file_changes import read_changes
 from remit.ledger.findings import LedgerFinding
-from remit.ledger.log_files import (
-    ARCHIVE_FOLDER,
-    LINE_LIMIT,
-    LedgerError,
-    archive_path,
-    decode_detail,
-    decode_header,
-    first_seq,
-    flush_folder,
-    hold_lock,
-    list_archived_segments,
-    list_live_segments,
-)
 from remit.ledger.reader import find_tree_range, read_lines, read_segment_lines
 
 CHANGE_EVENTS = frozenset({"mutation", "human_edit", "replay"})
@@ -69,7 +57,7 @@ class CompactionResult(Struct, frozen=True):
     bytes_after: int = 0
 
 
-class SegmentOutOfOrder(LedgerError):
+class SegmentOutOfOrder(log_files.LedgerError):
     """A segment after a predecessor without a place in the tree: archiving is impossible."""
 
     def __init__(self, segment: str, why: str) -> None:
@@ -80,11 +68,10 @@ class SegmentOutOfOrder(LedgerError):
 
 
 def sealed_segments(folder: Path) -> list[str]:
-    """Return the sealed segments: those before the newest segment with a complete line."""
-    names = list_live_segments(folder)
+    names = log_files.list_live_segments(folder)
     while names:
         with (folder / names.pop()).open("rb") as file:
-            if b"\n" in file.read(LINE_LIMIT):
+            if b"\n" in file.read(log_files.LINE_LIMIT):
                 break
     return names
 
@@ -96,9 +83,9 @@ def compact(folder: Path, *, max_segments: int | None = None) -> CompactionResul
     names = sealed_segments(folder)[:max_segments]
     if not names:
         return CompactionResult()
-    (folder / ARCHIVE_FOLDER).mkdir(mode=0o700, exist_ok=True)
-    with hold_lock(folder / ARCHIVE_FOLDER / "lock"):
-        for left in (folder / ARCHIVE_FOLDER).glob("*.new"):
+    (folder / log_files.ARCHIVE_FOLDER).mkdir(mode=0o700, exist_ok=True)
+    with log_files.hold_lock(folder / log_files.ARCHIVE_FOLDER / "lock"):
+        for left in (folder / log_files.ARCHIVE_FOLDER).glob("*.new"):
             left.unlink()
         completed = [_archive_segment(folder, name) for name in names if (folder / name).exists()]
     sums = map(sum, zip(*completed, strict=True)) if completed else ()
@@ -106,8 +93,7 @@ def compact(folder: Path, *, max_segments: int | None = None) -> CompactionResul
 
 
 def _archive_segment(folder: Path, segment: str) -> tuple[int, int, int]:
-    """Archive a segment. Returns the number of records, the original size and the archive's size."""
-    live, path = folder / segment, archive_path(folder, segment)
+    live, path = folder / segment, log_files.archive_path(folder, segment)
     digest = hashlib.sha256()
     with live.open("rb") as file:
         while block := file.read(_BUFFER_BYTES):
@@ -122,18 +108,18 @@ def _archive_segment(folder: Path, segment: str) -> tuple[int, int, int]:
         if not _is_same_content(live, fresh):
             raise DamagedArchive(fresh, f"it does not give back {segment!r}, which was left as it is")
         fresh.replace(path)
-    flush_folder(path.parent)
-    with hold_lock(folder / "lock"):  # a process may have appended to the segment in the meantime
+    log_files.flush_folder(path.parent)
+    with log_files.hold_lock(folder / "lock"):  # a process may have appended to the segment in the meantime
         if segment in sealed_segments(folder) and live.stat().st_size == size:
             live.unlink()
-            flush_folder(folder)
+            log_files.flush_folder(folder)
     return summary.lines, size, path.stat().st_size
 
 
 def _find_tree_index(folder: Path, segment: str) -> int:
     """Return the tree index of a segment's first line. Raises SegmentOutOfOrder if an earlier one is not archived."""
-    earlier = [name for name in list_archived_segments(folder) if name < segment]
-    if any(name < segment for name in list_live_segments(folder)):
+    earlier = [name for name in log_files.list_archived_segments(folder) if name < segment]
+    if any(name < segment for name in log_files.list_live_segments(folder)):
         raise SegmentOutOfOrder(segment, "one before it is not archived")
     if not earlier:
         return 0
@@ -150,7 +136,6 @@ def _find_tree_index(folder: Path, segment: str) -> int:
 
 
 def _is_same_content(live: Path, path: Path) -> bool:
-    """Return True if the archive at `path` reproduces every byte of the segment `live`."""
     try:
         archive = Archive(path)
     except (FileNotFoundError, DamagedArchive):
@@ -230,7 +215,7 @@ def plan_pruning(
     """
     planned: list[SegmentPruning] = []
     skipped: list[str] = []
-    for segment in list_archived_segments(folder):
+    for segment in log_files.list_archived_segments(folder):
         if (folder / segment).exists():
             continue
         try:
@@ -252,7 +237,7 @@ def _plan_segment(
     """Return the plan for a segment, the reason why it stays, or None if it is too young."""
     with open_archive(folder, segment) as archive:
         summary = archive.summary
-    first = first_seq(segment)
+    first = log_files.first_seq(segment)
     last = first + summary.lines - 1
     kept: set[int] = set()
     dropped: Counter[str] = Counter()
@@ -262,7 +247,7 @@ def _plan_segment(
     for line, leaf in zip(read_segment_lines(folder, segment), leaves, strict=False):
         if line.leaf:
             continue
-        header = decode_header(line.raw) if line.ended else None
+        header = log_files.decode_header(line.raw) if line.ended else None
         if header is None or header.chain.seq != line.seq or line.leaf_digest != leaf:
             return "a line is not a record in its place, or differs from its stored hash"
         if header.timestamp >= before:
@@ -282,9 +267,9 @@ def _plan_segment(
 def read_pruned_ranges(folder: Path) -> list[tuple[int, int]]:
     found: list[tuple[int, int]] = []
     for line in read_lines(folder):
-        header = decode_header(line.raw) if b'"event":"pruned"' in line.raw else None
+        header = log_files.decode_header(line.raw) if b'"event":"pruned"' in line.raw else None
         if header is not None and header.chain.seq == line.seq:
-            found += decode_detail(line.raw).pruned
+            found += log_files.decode_detail(line.raw).pruned
     return found
 
 
@@ -303,12 +288,12 @@ def prune(folder: Path, plan: PruningPlan) -> int:
     """Delete the planned records and return the number of bytes saved. A `pruned` record must be in the log before.
     Each archive is rewritten beside the old archive, hence a crash leaves either version. Raises OSError, LedgerError.
     """
-    with hold_lock(folder / ARCHIVE_FOLDER / "lock"):
+    with log_files.hold_lock(folder / log_files.ARCHIVE_FOLDER / "lock"):
         return sum(_rewrite_archive(folder, segment) for segment in plan.segments)
 
 
 def _rewrite_archive(folder: Path, plan: SegmentPruning) -> int:
-    path = archive_path(folder, plan.segment)
+    path = log_files.archive_path(folder, plan.segment)
     fresh = path.with_name(f"{path.name}.new")
     before = path.stat().st_size
     with open_archive(folder, plan.segment) as archive:
@@ -318,7 +303,7 @@ def _rewrite_archive(folder: Path, plan: SegmentPruning) -> int:
         if any(written.read_range(p.offset, len(p.content)) != p.content for p in _read_kept_pieces(folder, plan)):
             raise DamagedArchive(fresh, f"it lacks records to keep of {plan.segment!r}, which stays unchanged")
     fresh.replace(path)
-    flush_folder(path.parent)
+    log_files.flush_folder(path.parent)
     return before - path.stat().st_size
 
 
@@ -350,7 +335,7 @@ def describe_pruned_part(part: PrunedPart) -> str:
 
 def list_pruned_parts(folder: Path) -> list[PrunedPart]:
     found: list[PrunedPart] = []
-    for segment in list_archived_segments(folder):
+    for segment in log_files.list_archived_segments(folder):
         if part := _find_pruned_part(folder, segment):
             if found and found[-1].last + 1 == part.first:
                 before = found.pop()
@@ -372,5 +357,5 @@ def _find_pruned_part(folder: Path, segment: str) -> PrunedPart | None:
             lines, index = archive.summary.lines, archive.summary.index
     except DamagedArchive:
         return None
-    first = first_seq(segment)
+    first = log_files.first_seq(segment)
     return PrunedPart(first, first + lines - 1, gone, index + lines) if gone else None

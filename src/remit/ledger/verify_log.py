@@ -19,18 +19,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from remit.core.record import hash_leaf
+from remit.ledger import log_files
 from remit.ledger.findings import ACKNOWLEDGED_REASON, FindingCode, LedgerFinding, name_records
 from remit.ledger.log import HEAD_LOST, TAIL_LOST
-from remit.ledger.log_files import (
-    ZERO_HASH,
-    Head,
-    RecordDetail,
-    decode_detail,
-    decode_header,
-    hold_lock,
-    list_segments,
-    read_head,
-)
 from remit.ledger.reader import LogLine, measure_segment, read_bytes, read_positions
 from remit.ledger.tree_heads import INSIDE_ALTERED, has_frontier_line, read_frontier
 
@@ -59,8 +50,11 @@ def verify_log(folder: Path, name: str | None = None) -> tuple[LedgerFinding, ..
     """
     with ExitStack() as stack:
         with suppress(FileNotFoundError):
-            stack.enter_context(hold_lock(folder / "lock", shared=True))
-        head, sizes = read_head(folder), {name: measure_segment(folder, name) for name in list_segments(folder)}
+            stack.enter_context(log_files.hold_lock(folder / "lock", shared=True))
+        head, sizes = (
+            log_files.read_head(folder),
+            {name: measure_segment(folder, name) for name in log_files.list_segments(folder)},
+        )
 
     def read_within() -> Iterator[LogLine]:
         return (line for line in read_positions(folder) if line.leaf or line.offset < sizes.get(line.segment, 0))
@@ -94,11 +88,11 @@ def build_link(line: LogLine, number: int) -> ChainLink:
     if line.leaf:
         return ChainLink(line.segment, number, line.leaf.hex(), line.seq, line.prev.hex(), is_pruned=True)
     leaf = hash_leaf(line.raw).hex()
-    header = decode_header(line.raw) if line.ended else None
+    header = log_files.decode_header(line.raw) if line.ended else None
     if header is None:
         return ChainLink(line.segment, number, leaf)
     chain = header.chain
-    repair = decode_detail(line.raw) if header.event in ("recovery", "pruned") else RecordDetail()
+    repair = log_files.decode_detail(line.raw) if header.event in ("recovery", "pruned") else log_files.RecordDetail()
     return ChainLink(
         *(line.segment, number, leaf, chain.seq, chain.prev.removeprefix("sha256:"), chain.log),
         last_synced_seq=repair.synced_seq if repair.reason == TAIL_LOST else None,
@@ -127,7 +121,6 @@ class _LinkWatch(Struct):
             yield link
 
     def list_findings(self) -> tuple[LedgerFinding, ...]:
-        """Return findings for pruned runs that no record announced, and for lost heads."""
         gone = (
             LedgerFinding("removed", "error", f"{name_records(*run)}: missing, and no record announces a pruning", *run)
             for run in self.pruned_runs
@@ -141,22 +134,21 @@ class _LinkWatch(Struct):
         return (*gone, *(replace(finding, about=f"head lost {finding.seq}") for finding in lost))
 
 
-def _is_chain_whole(links: Iterable[ChainLink], head: Head | None, name: str | None) -> bool:
-    """Return True if each line follows its predecessor up to the head. Uses constant memory."""
-    seq, leaf = -1, ZERO_HASH
+def _is_chain_whole(links: Iterable[ChainLink], head: log_files.Head | None, name: str | None) -> bool:
+    seq, leaf = -1, log_files.ZERO_HASH
     for link in links:
         name = name or link.log
         if (link.seq, link.prev, link.log or name) != (seq + 1, leaf, name):
             return False
         seq, leaf = seq + 1, link.leaf
-    return (seq, leaf) == (-1, ZERO_HASH) if head is None else (seq, leaf) == (head.seq, head.leaf)
+    return (seq, leaf) == (-1, log_files.ZERO_HASH) if head is None else (seq, leaf) == (head.seq, head.leaf)
 
 
 # -- diagnosis of a broken chain -----------------------------------------------------------------------------
 
 
 def _diagnose(
-    links: Sequence[ChainLink], head: Head | None, name: str | None, torn: tuple[LogLine, int] | None
+    links: Sequence[ChainLink], head: log_files.Head | None, name: str | None, torn: tuple[LogLine, int] | None
 ) -> Iterator[LedgerFinding]:
     """Yield the faults of a broken chain; `torn` is trailing data without a newline, and its line number. Time and
     memory grow with the log; unbroken logs never get here.
@@ -198,14 +190,12 @@ def _diagnose(
 def _finding_at(
     link: ChainLink, code: FindingCode, message: str, seq: int | None = None, last: int | None = None
 ) -> LedgerFinding:
-    """Return an error at a line, about the records `seq` to `last`; without `seq`, about the line's own record."""
     seq = link.seq if seq is None else seq
     text = f"{link.segment}:{link.line}: {message}"
     return LedgerFinding(code, "error", text, seq, seq if last is None else last, link.segment, link.line)
 
 
-def _find_trusted(links: Sequence[ChainLink], head: Head | None) -> set[int]:
-    """Return the indexes of confirmed links. Works backwards, as each line confirms its predecessor."""
+def _find_trusted(links: Sequence[ChainLink], head: log_files.Head | None) -> set[int]:
     by_seq: dict[int, list[int]] = {}
     for i, link in enumerate(links):
         if link.seq >= 0:
@@ -228,7 +218,7 @@ def _find_trusted(links: Sequence[ChainLink], head: Head | None) -> set[int]:
 def _fits_in_place(links: Sequence[ChainLink], i: int, by_seq: dict[int, list[int]]) -> bool:
     seq, prev = links[i].seq, links[i].prev
     if seq == 0:
-        return prev == ZERO_HASH
+        return prev == log_files.ZERO_HASH
     if any(links[j].leaf == prev for j in by_seq.get(seq - 1, ())):
         return True
     before = links[i - 1].seq if i else -1
@@ -237,8 +227,6 @@ def _fits_in_place(links: Sequence[ChainLink], i: int, by_seq: dict[int, list[in
 
 
 def _choose_one_per_seq(links: Sequence[ChainLink], trusted: set[int]) -> list[int]:
-    """Return the index of a line per seq, preferably right after its predecessor."""
-
     def follows_predecessor(i: int) -> bool:
         return links[i].seq == (links[i - 1].seq + 1 if i else 0)
 
@@ -251,10 +239,6 @@ def _choose_one_per_seq(links: Sequence[ChainLink], trusted: set[int]) -> list[i
 
 
 def _find_strays(seqs: Sequence[int]) -> set[int]:
-    """Return the positions of lines that are out of order. Without missing records each line has exactly a single right
-    place, and both swapped lines are named. With missing records: the smallest set of lines to remove for an ordered
-    rest, a longest increasing subsequence.
-    """
     if not seqs:
         return set()
     first = min(seqs)
@@ -276,9 +260,8 @@ def _find_strays(seqs: Sequence[int]) -> set[int]:
 
 
 def _find_gaps(
-    links: Sequence[ChainLink], head: Head | None, kept: list[int], in_order: set[int], trusted: set[int]
+    links: Sequence[ChainLink], head: log_files.Head | None, kept: list[int], in_order: set[int], trusted: set[int]
 ) -> Iterator[LedgerFinding]:
-    """Yield a finding per gap, with the broken lines found in its place."""
     broken: dict[int, list[ChainLink]] = {}  # untrusted lines by the seq of the record before them
     seq = -1
     for i, link in enumerate(links):
@@ -306,7 +289,6 @@ def _find_gaps(
 def _gap_finding(
     place: ChainLink | None, first: int, last: int, broken: list[ChainLink], synced: int | None, *, at_end: bool = False
 ) -> LedgerFinding:
-    """Return the finding for missing records; `place` is the line before them, `synced` the last seq on the disk."""
     named = name_records(first, last)
     if broken:
         return _finding_at(broken[0], "altered", f"{named}: altered, not what was appended", first, last)
@@ -333,7 +315,7 @@ def check_log_health(folder: Path) -> LogHealth:
     """Check the chain of the newest megabyte, and the last line under the newest tree head. Raises OSError. Detects
     recent damage and cut logs only; `remit ledger verify` reads everything.
     """
-    names = list_segments(folder)
+    names = log_files.list_segments(folder)
     frontier = read_frontier(folder)
     if frontier is not None and not has_frontier_line(folder, frontier):
         return LogHealth(False, f"the newest tree head covers {frontier.size} records, and the last of them is missing")
@@ -344,11 +326,11 @@ def check_log_health(folder: Path) -> LogHealth:
     lines = read_bytes(folder, names[-1], start, size - start).split(b"\n")[1 if start else 0 : -1]
     leaf = why = ""
     for number, line in enumerate(lines):
-        header = decode_header(line)
+        header = log_files.decode_header(line)
         if header is None:
             return LogHealth(False, f"a line near the end is not a record: {line[:60]!r}", number)
         if header.event == "recovery":
-            reason = decode_detail(line).reason
+            reason = log_files.decode_detail(line).reason
             if reason in (INSIDE_ALTERED, TAIL_LOST, HEAD_LOST):
                 why = f"a recovery record states {reason!r}: see `remit ledger verify`"
             elif reason == ACKNOWLEDGED_REASON:

@@ -119,7 +119,6 @@ def covers_path(constraint: Constraint, path: str) -> bool:
 
 
 def find_file_breaches(measure: MeasureContent, constraint: Constraint, change: ProposedChange) -> Iterator[Breach]:
-    """Yield the breaches in the changed files, except in files that were as bad, or worse, before."""
     for file in change.files:
         if not file.known or file.after is None or file.after == file.before or not covers_path(constraint, file.path):
             continue
@@ -190,7 +189,6 @@ def find_forbidden_paths(constraint: Constraint, change: ProposedChange) -> Iter
 
 
 def find_too_many_files(constraint: Constraint, change: ProposedChange) -> Iterator[Breach]:
-    """Yield a breach if the change exceeds the maximum; files changed before do not count again."""
     maximum = int(constraint.options["max"])
     new_files = tuple(dict.fromkeys(path for path in change.written_paths if path not in change.changed_before))
     number = len(set(change.changed_before)) + len(new_files)
@@ -202,7 +200,6 @@ def find_too_many_files(constraint: Constraint, change: ProposedChange) -> Itera
 
 
 def find_missing_tests(constraint: Constraint, change: ProposedChange) -> Iterator[Breach]:
-    """Yield the first code file without a test; before the end only as a remark."""
     tests = Scope(as_texts(constraint.options.get("tests")) or DEFAULT_TEST_PATTERNS)
     every = tuple(dict.fromkeys((*change.changed_before, *change.written_paths)))
     code = [path for path in every if covers_path(constraint, path) and not tests.matches(path)]
@@ -272,7 +269,6 @@ def describe_pattern(constraint: Constraint) -> str:
 
 
 def find_unwanted_imports(path: str, piece: TextPiece, forbidden: tuple[str, ...]) -> Iterator[tuple[str, str, int]]:
-    """Yield the cell, the module and the line of each forbidden import."""
     row = find_language(path)
     language = piece.language or (row.name if row else None)
     if language not in READERS:
@@ -302,7 +298,6 @@ def imports_module(imported: Import, module: str, separator: str, path: str) -> 
 
 
 def is_unwanted_requirement(constraint: Constraint, requirement: Requirement) -> bool:
-    """Return True if the requirement may take an unwanted version of the package; an unreadable range may."""
     if not same_name(requirement.name, str(constraint.options["name"]), requirement.dialect):
         return False
     if constraint.options.get("forbid"):

@@ -67,7 +67,6 @@ def make_fixture(call: ToolCall, facts: Facts, intents: Iterable[Intent], about:
 
 
 def to_plain(value: Any) -> Any:
-    """Return the value in JSON types, without fields at their defaults."""
     match value:
         case Struct():
             fields = ((f.name, getattr(value, f.name), f.default) for f in structs.fields(value))

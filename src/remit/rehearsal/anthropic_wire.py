@@ -10,17 +10,7 @@ from uuid import uuid4
 
 from msgspec import Struct, json
 
-from remit.rehearsal.scripted_model import (
-    HttpReply,
-    Message,
-    ModelRequest,
-    ModelWire,
-    OfferedTool,
-    Say,
-    ToolResult,
-    Turn,
-    Use,
-)
+from remit.rehearsal import scripted_model
 
 ERROR_TYPES = {404: "not_found_error", 413: "request_too_large"}
 
@@ -55,43 +45,45 @@ class _AnthropicRequest(Struct, frozen=True):
     stream: bool = False
 
 
-class AnthropicWire(ModelWire):
+class AnthropicWire(scripted_model.ModelWire):
     """Server of one model in the format of the Messages API."""
 
     request_type = _AnthropicRequest
 
-    def answer(self, method: str, path: str, body: bytes) -> HttpReply:
+    def answer(self, method: str, path: str, body: bytes) -> scripted_model.HttpReply:
         match method, urlsplit(path).path.rstrip("/"):
             case "GET", "/v1/models":
-                return HttpReply(200, json.encode({"data": [], "has_more": False}))
+                return scripted_model.HttpReply(200, json.encode({"data": [], "has_more": False}))
             case "POST", "/v1/messages/count_tokens":
-                return HttpReply(200, json.encode({"input_tokens": len(body) // 4}))
+                return scripted_model.HttpReply(200, json.encode({"input_tokens": len(body) // 4}))
             case "POST", "/v1/messages":
                 return self.answer_request(body)
             case _:
                 return self.refusal(404, f"{method} {path[:200]!r} is not served here")
 
-    def refusal(self, status: int, message: str) -> HttpReply:
+    def refusal(self, status: int, message: str) -> scripted_model.HttpReply:
         error = {"type": ERROR_TYPES.get(status, "invalid_request_error"), "message": message}
-        return HttpReply(status, json.encode({"type": "error", "error": error}))
+        return scripted_model.HttpReply(status, json.encode({"type": "error", "error": error}))
 
-    def read_conversation(self, asked: _AnthropicRequest) -> ModelRequest:
-        return ModelRequest(
+    def read_conversation(self, asked: _AnthropicRequest) -> scripted_model.ModelRequest:
+        return scripted_model.ModelRequest(
             model=asked.model,
             system="\n".join(_texts(asked.system)),
-            tools=tuple(OfferedTool(tool.name, tool.description, tool.input_schema) for tool in asked.tools),
+            tools=tuple(
+                scripted_model.OfferedTool(tool.name, tool.description, tool.input_schema) for tool in asked.tools
+            ),
             messages=tuple(map(_decode_message, asked.messages)),
         )
 
-    def encode_turn(self, asked: _AnthropicRequest, turn: Turn, input_tokens: int) -> dict[str, Any]:
+    def encode_turn(self, asked: _AnthropicRequest, turn: scripted_model.Turn, input_tokens: int) -> dict[str, Any]:
         content: list[dict[str, Any]] = []
         for part in turn:
-            if isinstance(part, Say):
+            if isinstance(part, scripted_model.Say):
                 content.append({"type": "text", "text": part.text})
             else:
                 call_id = part.id or f"toolu_{uuid4().hex[:24]}"
                 content.append({"type": "tool_use", "id": call_id, "name": part.tool, "input": part.input})
-        calls = any(isinstance(part, Use) for part in turn)
+        calls = any(isinstance(part, scripted_model.Use) for part in turn)
         return {
             "id": f"msg_{uuid4().hex[:24]}",
             "type": "message",
@@ -113,14 +105,16 @@ class AnthropicWire(ModelWire):
         return b"".join(b"event: %s\ndata: %s\n\n" % (e["type"].encode(), json.encode(e)) for e in events)
 
 
-def _decode_message(message: _AnthropicMessage) -> Message:
+def _decode_message(message: _AnthropicMessage) -> scripted_model.Message:
     blocks = [] if isinstance(message.content, str) else message.content
     results = (b for b in blocks if b.type == "tool_result")
-    return Message(
+    return scripted_model.Message(
         role=message.role,
         texts=_texts(message.content),
-        uses=tuple(Use(b.name, b.input, b.id) for b in blocks if b.type == "tool_use"),
-        results=tuple(ToolResult(b.tool_use_id, "\n".join(_texts(b.content)), bool(b.is_error)) for b in results),
+        uses=tuple(scripted_model.Use(b.name, b.input, b.id) for b in blocks if b.type == "tool_use"),
+        results=tuple(
+            scripted_model.ToolResult(b.tool_use_id, "\n".join(_texts(b.content)), bool(b.is_error)) for b in results
+        ),
     )
 
 

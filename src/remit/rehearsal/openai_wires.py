@@ -258,7 +258,6 @@ class ResponsesWire(OpenAiWire):
 
 
 def _offered(tools: Sequence[_ResponsesTool], namespace: str = "") -> Iterator[tuple[str, _ResponsesTool, str]]:
-    """Yield each offered tool with its name in scripts and its namespace."""
     for tool in tools:
         if tool.type == "namespace":
             yield from _offered(tool.tools, tool.name)

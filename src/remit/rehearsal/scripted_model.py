@@ -256,7 +256,6 @@ class _Server(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Store the error of a script's step, and tell the agent. Claude Code asks once more afterwards."""
         error = sys.exc_info()[1]
         if error is None or isinstance(error, ConnectionError | TimeoutError):
             return
@@ -285,8 +284,7 @@ class _Handler(BaseHTTPRequestHandler):
             return self._reply(self._wire.refusal(413, f"{length} bytes, at most {MAX_BODY_BYTES}"))
         return self._reply(self._wire.answer("POST", self.path, self.rfile.read(int(length))))
 
-    def log_message(self, format: str, *args: Any) -> None:
-        """Log no requests."""
+    def log_message(self, format: str, *args: Any) -> None: ...
 
     @property
     def _wire(self) -> ModelWire:

@@ -113,15 +113,12 @@ def _change(blocks: Sequence[bytes], change: Callable[[Event], Event | None]) ->
 
 
 def _walk(value: Any, change: Callable[[Event], Event]) -> Any:
-    """Return a value of JSON with each object in it changed, the outer ones first."""
     if isinstance(value, dict):
         return {key: _walk(inner, change) for key, inner in change(value).items()}  # pyright: ignore[reportUnknownArgumentType]
     return [_walk(inner, change) for inner in value] if isinstance(value, list) else value  # pyright: ignore[reportUnknownVariableType]
 
 
 def _name_call(call_id: str | None) -> Callable[[Event], Event]:
-    """Return the change that gives every call the id, or removes the ids."""
-
     def change(found: Event) -> Event:
         key = {"tool_use": "id", "function_call": "call_id"}.get(found.get("type", ""))
         if isinstance(found.get("function"), dict) and found["function"].get("name"):
@@ -139,10 +136,6 @@ def _with(found: Any, key: str, value: str | None) -> Event:
 
 
 def _halve_last_call(blocks: Sequence[bytes]) -> Callable[[Event], Event]:
-    """Return the change that cuts the arguments of the last call in half.
-
-    Gemini's arguments are an object: the call is left out, and the API's own reason names a malformed call.
-    """
     found: list[Any] = []
 
     def collect(inner: Event) -> Event:

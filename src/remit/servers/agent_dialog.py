@@ -159,7 +159,6 @@ def find_hooks_of_pages(gate: Gate, call: ToolCall) -> None:
 
 
 def find_folders_below(root: Path, name: str) -> Iterator[Path]:
-    """Yield the folders of that name below a root: the agent takes pages of inner folders in where it works there."""
     for folder, names, _ in os.walk(root):
         names[:] = [inner for inner in names if inner != ".git"]
         if name in names:
@@ -167,7 +166,6 @@ def find_folders_below(root: Path, name: str) -> Iterator[Path]:
 
 
 def has_answering_hook(page: Path) -> bool:
-    """Return whether a page's first lines may bring a hook that answers questions: one that cannot be read may."""
     try:
         if not page.is_file():
             return False
@@ -200,7 +198,6 @@ def find_hook(call: ToolCall) -> Asker:
 
 
 def is_shell_of(shell: ProcessInfo, client: ProcessInfo) -> bool:
-    """Return whether a shell's text begins with the client's command line."""
     words = [word for word in shell.argv if word]
     if len(words) != 3 or PurePath(words[0]).name not in SHELLS or words[1] != "-c":
         return False

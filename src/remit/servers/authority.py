@@ -27,17 +27,7 @@ from remit.gate.records.call_records import violation_document
 from remit.gate.state.database import StateDatabase, StateError
 from remit.servers.environment import AGENT_VARIABLES
 from remit.servers.pin import PinKeeper, PinUnreadable
-from remit.workspace.processes.peer_identity import (
-    ClientConnection,
-    NotOfThisUser,
-    Peer,
-    find_holders,
-    find_terminal_masters,
-    is_own_process,
-    pinned_peer,
-    read_control_group,
-    read_peer_process,
-)
+from remit.workspace.processes import peer_identity
 from remit.workspace.processes.process_tracking import (
     OWN_PROGRAM,
     Incomplete,
@@ -217,14 +207,14 @@ class Authority:
     def is_worker(self, pid: int) -> bool:
         """Return whether the process may speak for a plan's agents: no agent is above it, and it is in no jail."""
         try:
-            return self.judge(read_peer_process(pid), (), may_be_agent=True).grade == PeerGrade.PERSON
+            return self.judge(peer_identity.read_peer_process(pid), (), may_be_agent=True).grade == PeerGrade.PERSON
         except Incomplete:
             return False
 
     def rule_connection(self, act: Act, connection: socket.socket, root: Path | None, find_call: FindCalls) -> Ruling:
         """Rule for the process that connected to the daemon's socket."""
         try:
-            with pinned_peer(connection) as peer:
+            with peer_identity.pinned_peer(connection) as peer:
                 judgement = self.judge_peer(peer, root, find_call)
             return judgement.rule(act)
         except Incomplete as error:
@@ -235,20 +225,20 @@ class Authority:
     ) -> Ruling:
         """Rule for a process by its id, and its environment."""
         try:
-            peer = replace(read_peer_process(pid), variables=variables)
+            peer = replace(peer_identity.read_peer_process(pid), variables=variables)
             return self.judge_peer(peer, root, find_call).rule(act)
         except Incomplete as error:
             return explain_incomplete(error).rule(act)
 
     def rule_web(
-        self, act: Act, root: Path | None, connection: ClientConnection, *, may_be_elsewhere: bool = False
+        self, act: Act, root: Path | None, connection: peer_identity.ClientConnection, *, may_be_elsewhere: bool = False
     ) -> Ruling:
         """Rule for the client of a TCP connection by the worst of all processes that hold it. Where people log in, the
         client may be on another machine, or behind a proxy: then the login and the browser's key are all there is.
         """
         try:
             worst = self.judge_holders(connection)
-        except NotOfThisUser:
+        except peer_identity.NotOfThisUser:
             worst = explain_incomplete(Incomplete("the process that asks is not this user's, or not on this machine"))
         except Incomplete as error:
             return explain_incomplete(error).rule(act)
@@ -256,11 +246,11 @@ class Authority:
             return Ruling(act.name, True, "login", programs=worst.programs)
         return worst.rule(act)
 
-    def judge_holders(self, connection: ClientConnection) -> Judgement:
+    def judge_holders(self, connection: peer_identity.ClientConnection) -> Judgement:
         """Return the worst judgement of those that hold the client's end. Raises Incomplete, NotOfThisUser."""
-        judged = {pid: self.judge_holder(pid) for pid in find_holders(connection)}
+        judged = {pid: self.judge_holder(pid) for pid in peer_identity.find_holders(connection)}
         if any(found.grade == PeerGrade.UNCLEAR for found in judged.values()):
-            holding = find_holders(connection)  # one that ended while it was looked at holds nothing
+            holding = peer_identity.find_holders(connection)  # one that ended while it was looked at holds nothing
             judged = {pid: found for pid, found in judged.items() if pid in holding}
         if not judged:
             raise Incomplete("no process holds this connection any more")
@@ -268,11 +258,11 @@ class Authority:
 
     def judge_holder(self, pid: int) -> Judgement:
         try:
-            return self.judge(read_peer_process(pid), self.roots.list_alive(), may_be_agent=False)
+            return self.judge(peer_identity.read_peer_process(pid), self.roots.list_alive(), may_be_agent=False)
         except Incomplete as error:
             return explain_incomplete(error)
 
-    def judge_peer(self, peer: Peer, root: Path | None, find_call: FindCalls) -> Judgement:
+    def judge_peer(self, peer: peer_identity.Peer, root: Path | None, find_call: FindCalls) -> Judgement:
         """Judge a process that a person may have started at a terminal. Raises Incomplete."""
         alive = self.roots.list_alive()
         found = self.judge_terminal(peer, self.judge(peer, alive, may_be_agent=True), alive)
@@ -280,7 +270,7 @@ class Authority:
             return found
         return judge_without_terminal(peer, found, alive, root, find_call)
 
-    def find_doubt(self, agent: Peer) -> str:
+    def find_doubt(self, agent: peer_identity.Peer) -> str:
         """Return why it is not surely a person who started an agent, and types at its terminal; empty without doubt.
         Raises Incomplete.
         """
@@ -291,15 +281,14 @@ class Authority:
         found = self.judge_terminal(agent, self.judge(above, alive, may_be_agent=False), alive)
         return "" if found.grade == PeerGrade.PERSON else found.why
 
-    def judge_terminal(self, peer: Peer, found: Judgement, alive: Sequence[AgentRoot]) -> Judgement:
-        """Return the worse of a judgement and that of who holds the other end of the process's terminal."""
-        for pid in find_terminal_masters(peer) if found.grade <= PeerGrade.UNCLEAR else ():
+    def judge_terminal(self, peer: peer_identity.Peer, found: Judgement, alive: Sequence[AgentRoot]) -> Judgement:
+        for pid in peer_identity.find_terminal_masters(peer) if found.grade <= PeerGrade.UNCLEAR else ():
             if pid not in {process.pid for process in peer.chain}:
-                master = self.judge(read_peer_process(pid), alive, may_be_agent=False)
+                master = self.judge(peer_identity.read_peer_process(pid), alive, may_be_agent=False)
                 found = max(found, master, key=lambda each: each.grade)
         return found
 
-    def judge(self, peer: Peer, alive: Sequence[AgentRoot], *, may_be_agent: bool) -> Judgement:
+    def judge(self, peer: peer_identity.Peer, alive: Sequence[AgentRoot], *, may_be_agent: bool) -> Judgement:
         """Judge a process by its ancestors. `may_be_agent`: an own command that is an agent for others may ask.
 
         Raises Incomplete.
@@ -340,9 +329,6 @@ class Authority:
 
 
 def find_command_of_daemon(chain: Sequence[ProcessInfo]) -> ProcessInfo | None:
-    """Return the command of a criterion or a hook in the chain that the daemon runs: what it runs, an agent wrote. The
-    daemon's own processes, such as the console's, act for people, too.
-    """
     for child, parent in pairwise(chain):
         if split_program(parent.argv)[0] == OWN_PROGRAM and "daemon" in parent.argv:
             is_own = program_name(child.argv) == OWN_PROGRAM or any(word.startswith(OWN_CODE) for word in child.argv)
@@ -363,22 +349,23 @@ def find_shared_editor(chain: Sequence[ProcessInfo], others: Sequence[ProcessInf
     return next((name for name in shared if name.lower() in EDITORS_WITH_TERMINALS), "")
 
 
-def find_likely_parent(peer: Peer, alive: Sequence[AgentRoot]) -> AgentRoot | None:
+def find_likely_parent(peer: peer_identity.Peer, alive: Sequence[AgentRoot]) -> AgentRoot | None:
     """Return the agent that may have left the process behind: the system adopted it while that one worked, and no
     control group tells them apart. Raises Incomplete.
     """
     adopted = peer.adopted
     earlier = [root for root in alive if adopted is not None and root.started <= adopted.started]
-    if adopted is None or not earlier or not is_own_process(adopted.pid):
+    if adopted is None or not earlier or not peer_identity.is_own_process(adopted.pid):
         return None
-    group = read_control_group(adopted.pid)
-    return next((root for root in earlier if not group or read_control_group(root.pid) in ("", group)), None)
+    group = peer_identity.read_control_group(adopted.pid)
+    return next(
+        (root for root in earlier if not group or peer_identity.read_control_group(root.pid) in ("", group)), None
+    )
 
 
 def judge_without_terminal(
-    peer: Peer, found: Judgement, alive: Sequence[AgentRoot], root: Path | None, find_call: FindCalls
+    peer: peer_identity.Peer, found: Judgement, alive: Sequence[AgentRoot], root: Path | None, find_call: FindCalls
 ) -> Judgement:
-    """Judge a process that has no terminal: a person's while no agent works, or below a shell older than each agent."""
     agent = find_call()
     if not alive and not agent:
         return found

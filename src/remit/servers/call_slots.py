@@ -63,7 +63,6 @@ class CallSlots:
         return [connection for connection, slot in self.held.items() if slot.caller == mine.caller]
 
     def drop_oldest(self, connections: list[socket.socket]) -> bool:
-        """Drop the oldest connection without a request; return whether there was one. Its thread closes it."""
         oldest = next((each for each in connections if not self.held[each].is_read), None)
         if oldest is None:
             return False
@@ -123,7 +122,6 @@ class CallListener:
             return None
 
     def turn_away(self) -> None:
-        """End the connection that waits first, by the spare descriptor."""
         if self.spare is not None:
             os.close(self.spare)
             self.spare = None

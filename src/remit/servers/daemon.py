@@ -298,9 +298,6 @@ class Daemon:
             announce_ready()
 
     def is_reachable(self) -> bool:
-        """Return True if the socket is still the daemon's own: `uninstall` removes the socket, like deleting the
-        home.
-        """
         try:
             return socket_path(self.home).stat().st_ino == self.socket_inode
         except OSError:
@@ -344,7 +341,6 @@ class Daemon:
             self.calls_changed.notify_all()
 
     def run_upkeep(self) -> None:
-        """Do background work in its own thread; calls are accepted meanwhile."""
         while not self.clock.wait(self.stopping, self.step()):
             pass
 
@@ -398,7 +394,6 @@ class Daemon:
             self.gates.for_each_gate(lambda gate: mark_kept(gate.state, folded.pop(gate.workspace.state, set())))
 
     def store_conversations(self) -> None:
-        """Store new conversation lines. Reading may be slow and happens outside the repository's turn."""
         wanted: list[TranscriptIntake] = []
         self.gates.for_each_gate(lambda gate: wanted.append(intake_of_all_sessions(gate)))
         for each in wanted:
@@ -439,9 +434,6 @@ class Daemon:
             write_log_line(trouble)
 
     def pass_on_client(self, connection: socket.socket, head: bytes) -> None:
-        """Hand an MCP client to the process that serves tools, which acknowledges once it serves. One that is not
-        acknowledged comes again.
-        """
         if unpack_request(head).version != self.version:
             self.stopping.set()
             connection.sendall(VERSION_MISMATCH)
@@ -599,7 +591,6 @@ def start_daemon(home: Path, first_folder: str = "") -> int:
 
 
 def tidy_stores(gate: Gate) -> None:
-    """Tidy up the snapshots, and archive a full segment of the log."""
     SnapshotTaker(gate).tidy_store()
     # For start-up speed: no call reads or writes archives.
     from remit.ledger.retention import compact
@@ -622,7 +613,6 @@ def report_watching(gate: Gate) -> None:
 
 
 def check_background_changes(gate: Gate) -> None:
-    """Inspect changes made without a pending call while a call's background process was alive."""
     following = gate.observer.following if isinstance(gate.observer, WorktreeWatcher) else None
     if following and following.suspects_by_path and following.is_settled_enough and not gate.state.list_open_calls():
         ChangesBetweenCalls(gate).record_unattributed_changes("between calls", gate.observe(), None)
@@ -727,7 +717,6 @@ def answer_launcher(payload: bytes, cwd: str, environment: Environment, gates: O
 def find_launcher_workspace(
     phase: str, cwd: str, fields: Sequence[str], environment: Environment, gates: OpenGate
 ) -> Workspace | None:
-    """Return the workspace of a launcher's call: the one of its folder, or of its session, that has the ticket."""
     own = locate_workspace(Path(cwd))
     if len(fields) != FIELD_COUNTS.get(phase):
         return own
@@ -745,7 +734,6 @@ def find_launcher_workspace(
 
 
 def check_staged_objects(workspace: Workspace, folder: Path, environment: Environment) -> None:
-    """Check staged git objects before the repository's turn, while other calls need not wait."""
     if folder.parent in [place.resolve() for place in staging.staging_folders(environment.home, environment.temporary)]:
         with suppress(OSError):
             check_objects(workspace, staging.reopen_staging(folder, workspace))

@@ -18,7 +18,6 @@ KEPT_VARIABLES = ("GIT_CONFIG_NOSYSTEM", "GIT_SSL_CAINFO")
 
 
 def drop_git_variables() -> None:
-    """Drop git's variables, which name another repository in a hook, and the current folder from PATH."""
     os.environ["PATH"] = os.pathsep.join([p for p in os.get_exec_path() if p.startswith("/")])
     for name in [n for n in os.environ if n.startswith("GIT_") and n not in KEPT_VARIABLES]:
         del os.environ[name]

@@ -84,7 +84,6 @@ def find_agent_files(manifest: str, state: tuple[int, ...]) -> tuple[tuple[str, 
 
 
 def move_agent_paths(row: AgentRow, names: tuple[str, ...], folder: str) -> Iterator[str]:
-    """Yield where the files of the agent's usual folder lie if it has its settings in another `folder`."""
     for name in names:
         if name.startswith(f"{row.config_folder}/") or name == row.mcp_file:
             yield f"{folder}/{name.removeprefix(f'{row.config_folder}/')}"

@@ -156,7 +156,6 @@ def answer_event(payload: bytes, frame: HookFrame, environment: Environment, gat
 
 
 def ask_gates(event: HookEvent, frame: HookFrame, environment: Environment, gates: OpenGate) -> Answer:
-    """Return the joint answer of every workspace that the event reaches; a refusal by another workspace comes first."""
     contexts = adopt_reached_clones(event, frame, environment)
     governing = find_governing_workspace(event, frame, environment)
     if frame.attempt_root and (governing is None or str(governing.root) != frame.attempt_root):
@@ -194,7 +193,6 @@ def ask_gates(event: HookEvent, frame: HookFrame, environment: Environment, gate
 
 
 def adopt_reached_clones(event: HookEvent, frame: HookFrame, environment: Environment) -> list[str]:
-    """Adopt the clones around an event that a person's own settings cover; return what to tell of each."""
     home = str(environment.home)
     is_begin = isinstance(event, BeforeCall | SessionStarted | PromptGiven)
     if frame.attempt_root or not is_begin or not path_exists(f"{home}/{CONFIG_PATH}"):
@@ -235,7 +233,6 @@ def note_work_elsewhere(
 
 
 def refuse_foreign_event(frame: HookFrame, named: Workspace | None) -> Answer:
-    """Return the denial of an event that an agent of a plan tells of another place. Nothing is recorded there."""
     decision = Decision("deny", "deny", "destructive", "enforce")
     place = repr(str(named.root)) if named is not None else "a folder outside"
     reason = f"remit: this agent works in {frame.attempt_root!r}, and speaks for no call in {place}"
@@ -266,7 +263,6 @@ def handle_event(gate: Gate, event: HookEvent, frame: HookFrame) -> Answer:
 
 
 def find_governing_workspace(event: HookEvent, frame: HookFrame, environment: Environment) -> Workspace | None:
-    """Return the workspace governing the event: that of its call, else the one of the agent's folder."""
     if isinstance(event, BeforeCall | AfterCall):
         return find_workspace_of_call(event.call, environment.home)
     return locate_workspace(Path(getattr(event, "cwd", "") or frame.cwd))
@@ -309,7 +305,6 @@ def can_refuse(payload: bytes, frame: HookFrame) -> bool:
 
 
 def find_candidate_folders(payload: bytes, frame: HookFrame) -> Iterator[str]:
-    """Yield the possibly governed folders: the attempt's, else the client's own, and those in the payload."""
     yield frame.attempt_root or frame.cwd
     if frame.attempt_root:
         return
@@ -325,7 +320,6 @@ def find_candidate_folders(payload: bytes, frame: HookFrame) -> Iterator[str]:
 
 
 def is_enforcing_folder(place: str, environment: Environment) -> bool:
-    """Return True if the folder's workspace is in enforce, or if in doubt."""
     try:
         gate = Gate.open(place, environment)
         return gate.is_governed and load_rules(gate.workspace).mode == "enforce"
@@ -377,9 +371,6 @@ def perform_command(gate: Gate, call: ToolCall, words: tuple[str, ...], frame: H
 
 
 def speak_for_command(gate: Gate, call: ToolCall) -> str:
-    """Return what a command of Remit's would have said in a shell that does not find `remit`, such as a login shell
-    that sets its own PATH. The hook has done what it says all the same.
-    """
     if call.command is None or not gate.is_governed:
         return ""
     words = analyse(call.command).remit_words or ()
@@ -413,7 +404,6 @@ def begin_intent_step(gate: Gate, call: ToolCall, tool: str, arguments: dict[str
 
 
 def finish_asked_command(gate: Gate, call: ToolCall, frame: HookFrame) -> str:
-    """Do what a person agreed to in the agent's dialog by letting its command run; return the tool's words."""
     match find_remit_words(gate, call):
         case ("intent", name, *rest) if (asked := parse_intent_step(name, rest)) is not None:
             # Imported here: few calls are such a command.

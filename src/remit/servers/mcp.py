@@ -88,7 +88,6 @@ class Elicitations:
         )
 
     def resume_call(self, params: types.CallToolRequestParams, now: float) -> Caller | None:
-        """Return the caller with the person's answer if this call repeats a waiting one, which resumes once."""
         held = self.waiting_calls.pop(params.request_state, None) if params.request_state else None
         if held is None or held.digest != digest_call(params.name, params.arguments or {}):
             return None
@@ -125,9 +124,6 @@ def digest_call(name: str, arguments: dict[str, Any]) -> str:
 
 
 def can_show_forms(agent: str, capabilities: types.ClientCapabilities | None, parent_pid: int) -> bool:
-    """Return True if a form reaches a person: the client supports forms, and is an agent that shows them. The agent
-    started the process that connected.
-    """
     row = ROWS.get(agent)
     declared = capabilities.elicitation if capabilities else None
     if row is None or not row.shows_forms or declared is None or (declared.url and not declared.form):

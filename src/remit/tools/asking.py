@@ -109,7 +109,6 @@ def ask_person(gate: Gate, caller: Caller, question: Question, tool: str, comman
 
 
 def describe_absence(caller: Caller, command: str) -> str:
-    """Return why nobody could be asked, and what a person can do."""
     why = f" ({caller.agent}'s own dialog cannot ask: {caller.why_no_dialog}.)" if caller.why_no_dialog else ""
     return f"{NOBODY_THERE.format(command=command)}{why}"
 

@@ -117,7 +117,6 @@ def explain_lines(gate: Gate, caller: Caller, given: ExplainLines) -> ToolAnswer
 
 
 def shorten_explanation(explanation: Explanation) -> Explanation:
-    """Shorten an explanation for a model: `remit why --json` prints it in full."""
     causes: list[Cause] = []
     for cause in explanation.causes[:MAX_CAUSES]:
         talk = cause.talk

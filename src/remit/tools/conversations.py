@@ -56,7 +56,6 @@ def make_intake(context: WorkspaceContext, sources: Iterable[TranscriptSource]) 
 
 
 def transcript_sources(context: WorkspaceContext, session: AgentSession) -> list[TranscriptSource]:
-    """Return a session's transcripts: as reported by its agent, else at the agent's usual path."""
     reported = context.state.list_transcripts(session.id)
     sources = [TranscriptSource(path, agent, session.id, key.agent_id) for key, (agent, path) in reported.items()]
     if SessionKey(session.id) not in reported:

@@ -19,20 +19,12 @@ from remit.core.scope.path_patterns import Scope
 from remit.core.untrusted_input import encode_json, quote_text, sanitise_line
 from remit.gate.gate import Gate
 from remit.gate.intents.refusals import make_refusal
-from remit.gate.state.attempt_messages import (
-    MAX_NOTE_CHARS,
-    MAX_NOTES_OF_TASK,
-    AttemptMessage,
-    AttemptMessages,
-    FleetNeighbour,
-    FleetNote,
-    MessageKind,
-)
+from remit.gate.state import attempt_messages
 from remit.tools.agent_tool import AgentTool, Caller, ToolAnswer
 from remit.tools.exchange import PatchRejected, apply_patch_to_workspace, hash_patch, name_bases, read_patch
 from remit.workspace.place.assignment_file import read_assignment
 
-NoteText = Annotated[str, Meta(min_length=1, max_length=MAX_NOTE_CHARS)]
+NoteText = Annotated[str, Meta(min_length=1, max_length=attempt_messages.MAX_NOTE_CHARS)]
 ShortText = Annotated[str, Meta(max_length=300)]
 Paths = Annotated[list[ShortText], Meta(max_length=20)]
 EVERYONE = "all"
@@ -87,12 +79,12 @@ class SubmitReview(Struct, frozen=True, forbid_unknown_fields=True):
     """
 
     verdict: Literal["approve", "revise"]
-    findings: Annotated[str, Meta(max_length=MAX_NOTE_CHARS)] = ""
+    findings: Annotated[str, Meta(max_length=attempt_messages.MAX_NOTE_CHARS)] = ""
 
 
 def report_progress(gate: Gate, caller: Caller, given: ReportProgress) -> ToolAnswer:
     parts = [given.text, *(f"done: {item}" for item in given.done), *(f"left: {item}" for item in given.left)]
-    send_message(gate, "report_progress", "progress", "\n".join(parts)[:MAX_NOTE_CHARS])
+    send_message(gate, "report_progress", "progress", "\n".join(parts)[: attempt_messages.MAX_NOTE_CHARS])
     return ToolAnswer("Noted.", {"success": True})
 
 
@@ -163,7 +155,7 @@ def refuse_held_paths(gate: Gate, tool: str, patterns: Sequence[str], reason: st
     held = read_assignment(gate.workspace)
     if held is None or held.terms is None:
         return
-    for neighbour in AttemptMessages(gate.state, held.terms.token).read_view().neighbours:
+    for neighbour in attempt_messages.AttemptMessages(gate.state, held.terms.token).read_view().neighbours:
         answer = (
             decide_all_apart([Scope(tuple(patterns))], [Scope(neighbour.scope)]) if neighbour.is_holding else Apart()
         )
@@ -175,39 +167,43 @@ def refuse_held_paths(gate: Gate, tool: str, patterns: Sequence[str], reason: st
             raise make_refusal("SCOPE_VIOLATION", say, tool, None)
 
 
-def open_messages(gate: Gate, tool: str) -> tuple[Assignment, AttemptMessages]:
+def open_messages(gate: Gate, tool: str) -> tuple[Assignment, attempt_messages.AttemptMessages]:
     """Return the terms of the attempt that works here, and its messages. Raises IntentRefused without one."""
     held = read_assignment(gate.workspace)
     if held is None or held.terms is None or held.expired:
         reason = held.expired if held is not None else "no plan has assigned this worktree to an attempt"
         say = f"Only an attempt of a plan can use {tool}, while its assignment holds: {reason}."
         raise make_refusal("ASSIGNMENT_ENDED", say, tool, None)
-    return held.terms, AttemptMessages(gate.state, held.terms.token)
+    return held.terms, attempt_messages.AttemptMessages(gate.state, held.terms.token)
 
 
 def send_message(
-    gate: Gate, tool: str, kind: MessageKind, text: str, *, to: str = "", paths: tuple[str, ...] = ()
+    gate: Gate, tool: str, kind: attempt_messages.MessageKind, text: str, *, to: str = "", paths: tuple[str, ...] = ()
 ) -> None:
     """Leave a message for the worker, without secrets. Raises IntentRefused, and ValueError where the task has written
     so many notes that nobody would read more.
     """
     _, messages = open_messages(gate, tool)
-    if kind not in ("progress", "approve", "revise") and messages.count_posted() >= MAX_NOTES_OF_TASK:
-        raise ValueError(f"this task has written {MAX_NOTES_OF_TASK} notes already, and can write no more")
-    messages.send_message(AttemptMessage(kind, redact(text), to, tuple(redact(path) for path in paths)))
+    if kind not in ("progress", "approve", "revise") and messages.count_posted() >= attempt_messages.MAX_NOTES_OF_TASK:
+        raise ValueError(
+            f"this task has written {attempt_messages.MAX_NOTES_OF_TASK} notes already, and can write no more"
+        )
+    messages.send_message(
+        attempt_messages.AttemptMessage(kind, redact(text), to, tuple(redact(path) for path in paths))
+    )
 
 
-def format_note(note: FleetNote) -> str:
+def format_note(note: attempt_messages.FleetNote) -> str:
     """Return a note as a quotation with who said it."""
     about = f" about {sanitise_line(', '.join(note.paths), 300)}" if note.paths else ""
     number = f", attempt {note.attempt}" if note.attempt else ""
     said_by = f"{sanitise_line(note.from_intent, 40) or 'Remit'}{number}"
     how = f"; submit_patch with the patch {note.id} applies it here" if note.kind == "patch" else ""
     head = f"{note.id}: {sanitise_line(note.kind, 20)} from {said_by}{about}{how}"
-    return f"{head}\n{quote_text(note.text, MAX_NOTE_CHARS)}"
+    return f"{head}\n{quote_text(note.text, attempt_messages.MAX_NOTE_CHARS)}"
 
 
-def format_neighbour(neighbour: FleetNeighbour) -> str:
+def format_neighbour(neighbour: attempt_messages.FleetNeighbour) -> str:
     scope = sanitise_line(", ".join(neighbour.scope), 300)
     by = f" by {sanitise_line(neighbour.agent, 40)}" if neighbour.agent else ""
     return f"{neighbour.intent}: {neighbour.role} is {neighbour.state}{by}; its paths are {scope}"

@@ -1,8 +1,8 @@
-"""Patches between attempts, people and machines: a unified diff with the hashes of what it was made for.
+"""Patches between attempts, people and machines: a unified diff with the hashes of its base contents.
 
-A patch is applied exactly, or by a three-way merge with the recorded base, or refused with who changed the lines since;
-all files or none. It never says what to run, its text is data, and it goes through the gate as one call of the session
-that receives it.
+A patch is applied exactly, or by a three-way merge with the recorded base, or refused with the authors of later
+changes; all files or none. A patch never names commands, the text is data, and the gate sees a single call of the
+receiving session.
 """
 
 import tempfile
@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from remit.core.call import SessionKey, ToolCall, hash_arguments
 from remit.core.decision import ErrorType
+from remit.core.diff import formats
 from remit.core.diff.contents import (
     decode_content,
     encode_content,
@@ -24,16 +25,6 @@ from remit.core.diff.contents import (
     split_with_ends,
 )
 from remit.core.diff.edits import PatchMismatch, apply_hunks
-from remit.core.diff.formats import (
-    MAX_DIFF_BYTES,
-    MAX_HUNKS,
-    PLAIN_MODES,
-    FileOperation,
-    OperationKind,
-    PatchError,
-    PatchHunk,
-    parse_git_diff,
-)
 from remit.core.intent import is_intent_id
 from remit.core.python_runtime import prepare_type
 from remit.core.scope.path_patterns import InvalidPath, OutsideWorkspace, RepoPath
@@ -54,7 +45,11 @@ MAX_EXPECTED_LINES = 40
 MAX_CHANGERS = 10
 
 FileOperationKind: TypeAlias = Literal["create", "modify", "delete", "rename"]
-EXCHANGED_KINDS: dict[OperationKind, FileOperationKind] = {"add": "create", "update": "modify", "delete": "delete"}
+EXCHANGED_KINDS: dict[formats.OperationKind, FileOperationKind] = {
+    "add": "create",
+    "update": "modify",
+    "delete": "delete",
+}
 RejectReason: TypeAlias = Literal[
     "malformed",
     "base_unknown",
@@ -204,7 +199,7 @@ def make_patch(context: WorkspaceContext, base: str, to: str, intent_id: str = "
     return replace(patch, sha256=hash_patch(patch))
 
 
-def describe_file(context: WorkspaceContext, file: FileOperation) -> ExchangedFile:
+def describe_file(context: WorkspaceContext, file: formats.FileOperation) -> ExchangedFile:
     """Return a file of a diff with the hashes of its contents, as far as they are stored here."""
     old, new = (context.contents.load(blob) if blob.strip("0") else None for blob in (file.old_blob, file.new_blob))
     base = ContentName("", file.old_blob) if file.old_blob.strip("0") else None
@@ -226,7 +221,6 @@ def describe_file(context: WorkspaceContext, file: FileOperation) -> ExchangedFi
 
 
 def name_content(content: bytes, like: str) -> ContentName:
-    """Return the names of a content, git's by the algorithm of the name `like`."""
     return ContentName(sha256(content), hash_git_blob(content, "sha256" if len(like) == 64 else "sha1"))
 
 
@@ -239,8 +233,8 @@ def hash_patch(patch: ExchangedPatch) -> str:
 
 def read_patch(context: WorkspaceContext, content: bytes) -> ExchangedPatch:
     """Return a patch given as JSON, or as git's unified diff. Raises PatchRejected."""
-    if len(content) > 2 * MAX_DIFF_BYTES:
-        raise PatchRejected(PatchRejection("", "too_large", f"it has more than {2 * MAX_DIFF_BYTES} bytes"))
+    if len(content) > 2 * formats.MAX_DIFF_BYTES:
+        raise PatchRejected(PatchRejection("", "too_large", f"it has more than {2 * formats.MAX_DIFF_BYTES} bytes"))
     if not content.lstrip().startswith(b"{"):
         files = tuple(describe_file(context, file) for file in parse_diff(content))
         return ExchangedPatch(PATCH_SCHEMA, files)
@@ -250,23 +244,23 @@ def read_patch(context: WorkspaceContext, content: bytes) -> ExchangedPatch:
         raise PatchRejected(PatchRejection("", "malformed", str(error)[:200])) from error
     if patch.sha256 and patch.sha256 != hash_patch(patch):
         raise PatchRejected(PatchRejection("", "malformed", "its content is not the one that its hash names"))
-    if sum(len(file.hunks) for file in patch.files) > MAX_HUNKS:
-        raise PatchRejected(PatchRejection("", "too_large", f"it has more than {MAX_HUNKS} hunks"))
+    if sum(len(file.hunks) for file in patch.files) > formats.MAX_HUNKS:
+        raise PatchRejected(PatchRejection("", "too_large", f"it has more than {formats.MAX_HUNKS} hunks"))
     if len(patch.paths) != sum(1 + bool(file.old_path) for file in patch.files):
         raise PatchRejected(PatchRejection("", "malformed", "a file occurs twice"))
     return patch
 
 
-def parse_diff(content: bytes) -> tuple[FileOperation, ...]:
+def parse_diff(content: bytes) -> tuple[formats.FileOperation, ...]:
     try:
-        return parse_git_diff(content)
-    except PatchError as error:
+        return formats.parse_git_diff(content)
+    except formats.PatchError as error:
         raise PatchRejected(PatchRejection("", error.fault, str(error))) from error
 
 
 def name_bases(context: WorkspaceContext, patch: ExchangedPatch) -> ExchangedPatch:
-    """Return a patch of this workspace with the contents that it was made for named, and kept, so that others can
-    merge it after their files have moved on. Raises PatchRejected for a path that leads out, RECORDING_ERRORS.
+    """Return a patch of this workspace with the base contents named and stored, for a merge into files changed since.
+    Raises PatchRejected for a path leading out, RECORDING_ERRORS.
     """
     files: list[ExchangedFile] = []
     for file in patch.files:
@@ -317,7 +311,7 @@ class PatchedFileCheck:
         for path in (file.source, file.path):
             require_inside(context, path)
         seen = try_observe_file(context.workspace.root / file.source)
-        if seen is not None and seen.version.mode not in PLAIN_MODES:
+        if seen is not None and seen.version.mode not in formats.PLAIN_MODES:
             raise PatchRejected(PatchRejection(file.path, "malformed", "the file here is a link"))
         self.found = seen.content if seen is not None else None
         self.exists = seen is not None
@@ -351,7 +345,7 @@ class PatchedFileCheck:
 
     def apply_to(self, base: bytes) -> bytes:
         """Return the patch's result on its own base. Raises PatchRejected if the patch is not true to itself."""
-        hunks = [PatchHunk(hunk.lines, line=hunk.old_start) for hunk in self.file.hunks]
+        hunks = [formats.PatchHunk(hunk.lines, line=hunk.old_start) for hunk in self.file.hunks]
         try:
             result = encode_content(apply_hunks(base, hunks).content)
         except PatchMismatch as error:
@@ -390,7 +384,6 @@ class PatchedFileCheck:
         return PatchRejected(PatchRejection(self.file.path, reason, message, hunk, expected, FoundLines(name)))
 
     def explain_overlap(self, base: bytes, found: bytes) -> PatchRejected:
-        """Return the refusal: the first hunk with a changed place, the lines there now, and their authors."""
         old, new = (split_with_ends(decode_content(content)) for content in (base, found))
         before, after = ([encode_content(line) for line in side] for side in (old, new))
         parts = find_edit_script(before, after) or []
@@ -432,7 +425,6 @@ def merge_contents(git: Git, ours: bytes, base: bytes, theirs: bytes) -> bytes |
 
 
 def find_changers(context: WorkspaceContext, path: str, first: int, last: int) -> tuple[LineChanger, ...]:
-    """Return who wrote these lines of the file as it stands, as far as it is known."""
     # Imported here: only a refusal needs blame.
     from remit.provenance.blame.blame import Blamer
 

@@ -1,4 +1,6 @@
-"""The tool by which an agent proposes an intent: a person's one key makes it, selects it, and trusts its commands."""
+"""The tool for an agent's proposal of an intent: a person's key creates and selects the intent, and trusts the
+commands.
+"""
 
 import shlex
 from collections.abc import Sequence
@@ -94,6 +96,5 @@ def read_criteria(given: Sequence[str | ProposedCriterion]) -> tuple[Criterion, 
 
 
 def describe_command(wanted: Intent) -> str:
-    """Return the command with which a person makes the proposed intent by themselves."""
     scope = " ".join(f"--scope {shlex.quote(pattern)}" for pattern in wanted.owned_scope)
     return f"remit intent new {shlex.quote(wanted.name)} {scope}"

@@ -198,7 +198,6 @@ def has_own_hooks(path: Path, manifest: Manifest) -> bool:
 
 
 def nest_entry(entry: InsertedEntry) -> object:
-    """Return what was inserted as a document of its own."""
     value: object = [entry.value] if entry.kind == "item" else entry.value
     for key in reversed(entry.path):
         value = {key: value}

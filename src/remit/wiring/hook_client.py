@@ -142,7 +142,6 @@ def is_client_altered(home: Path, noted: str) -> bool:
 
 
 def install_binary(path: Path) -> bool:
-    """Install a working binary, from the wheel or compiled. Returns False without such a binary."""
     package, fresh = find_package(), path.with_name(f".{path.name}.new")
     shipped, source = package / "bin" / f"hook-{sys.platform}-{platform.machine().lower()}", package / "client.c"
     compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")

@@ -86,7 +86,6 @@ def decode_settings(path: str, content: bytes) -> JsonObject:
 
 
 def list_set(row: HookSwitches, document: JsonObject, is_managed: bool) -> Iterator[str]:
-    """Yield the settings of one file that switch Remit's hooks off, as they stand there."""
     for name, off in (*row.switches, *(row.managed if is_managed else ())):
         if find_setting(document, name) is off:
             yield f"{name} = {str(off).lower()}"

@@ -134,7 +134,6 @@ def find_missing_in(present: Node, wanted: object, path: tuple[str, ...]) -> _Mi
 def find_outdated(
     node: Node, wanted: Mapping[str, object], path: JsonPath, is_ours: OwnPredicate
 ) -> Iterator[JsonPath]:
-    """Yield the paths of Remit's outdated settings below the wanted members: members, then items of lists."""
     for key, value in wanted.items():
         pair, requested = find_pair(node, key), object_or_none(value)
         if pair is None or requested is None or pair_value(pair).type != "object":
@@ -170,7 +169,6 @@ def find_own_items(group: object, is_ours: OwnPredicate) -> list[JsonPath]:
 
 
 def is_item_current(group: object, place: JsonPath, wanted: object) -> bool:
-    """Return True if Remit's element at the path of a group equals the element of a wanted group."""
     members, wanted_members = object_or_none(group), object_or_none(wanted)
     if not place or members is None or wanted_members is None:
         return is_same_value(group, wanted)
@@ -209,7 +207,6 @@ def is_empty(text: str) -> bool:
 
 
 def remove_entry(source: bytes, entry: InsertedEntry) -> bytes:
-    """Return the text without an added element."""
     node = find_at_path(parse_root(source), entry.path)
     if node is None:
         return source
@@ -246,7 +243,6 @@ def find_inserted(have: object, inserted: object) -> list[JsonPath]:
 
 
 def find_inserted_member(key: str, have: object, put: object) -> list[JsonPath]:
-    """Return the paths to remove for an inserted member: all of it, or the unchanged parts."""
     if key == OWN_NAME or is_same_value(have, put):
         return [(key,)]
     places = find_inserted(have, put)
@@ -256,7 +252,6 @@ def find_inserted_member(key: str, have: object, put: object) -> list[JsonPath]:
 
 
 def find_inserted_item(items: dict[int, object], put: object) -> list[JsonPath]:
-    """Return the path of an inserted item; for an item changed by others, the paths of Remit's parts."""
     for number, candidate in items.items():
         if is_same_value(candidate, put):
             return [(number,)]
@@ -282,7 +277,6 @@ def remove_paths(source: bytes, paths: list[JsonPath]) -> bytes:
 
 
 def remove_child(source: bytes, container: Node, child: Node) -> bytes:
-    """Return the text without a member or item, and without its comma."""
     present = list_children(container)
     number, close = present.index(child), container.end_byte - 1
     trailing = find_comma(source, child.end_byte, close)
@@ -313,7 +307,6 @@ def remove_child(source: bytes, container: Node, child: Node) -> bytes:
 
 
 def build_addition(source: bytes, root: Node, container: Node, key: str | None, value: object) -> list[TextEdit]:
-    """Return the edits that add a member (or, without a key, an item) at a container's end, in its style."""
     present = list_children(container)
     newline, unit = find_newline(source), find_indent_unit(source, root)
     if not present:

@@ -149,7 +149,6 @@ def ignore_view(workspace: Workspace) -> None:
 
 
 def build_exclude_line(workspace: Workspace) -> bytes:
-    """Return the line of `info/exclude` for exactly this workspace's `.orchestration/`."""
     inside = Git(workspace.root).text("rev-parse", "--show-prefix").strip() if workspace.is_nested else ""
     return f"/{inside}{ORCHESTRATION_FOLDER}/".encode()
 

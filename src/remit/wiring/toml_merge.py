@@ -13,18 +13,7 @@ from copy import deepcopy
 from typing import TypeAlias
 
 from remit.core.diff.contents import sha256
-from remit.wiring.manifest import (
-    InsertedEntry,
-    Insertions,
-    JsonObject,
-    SettingsConflict,
-    TextEdit,
-    apply_edit,
-    contains_settings,
-    list_or_none,
-    object_or_none,
-    undo_exactly,
-)
+from remit.wiring import manifest
 
 TableName: TypeAlias = tuple[str, ...]
 Tables: TypeAlias = Mapping[TableName, Mapping[str, object]]
@@ -40,27 +29,29 @@ class NotToml(ValueError):
     """A text that is not TOML."""
 
 
-def merge_toml(text: str, tables: Tables) -> tuple[str, Insertions]:
+def merge_toml(text: str, tables: Tables) -> tuple[str, manifest.Insertions]:
     """Return the text with these tables, and the additions. A table with other content is replaced. Raises NotToml, and
     SettingsConflict if a table cannot be added (e.g. below an inline table).
     """
     document = parse_toml(text)
     for name, table in tables.items():
         present = find_value(document, name)
-        if present is not None and not contains_settings(present, table):
+        if present is not None and not manifest.contains_settings(present, table):
             text = remove_table(text, name)
             document = parse_toml(text)
     wanted = {name: table for name, table in tables.items() if find_value(document, name) is None}
     before = text.encode()
     if not wanted:
-        return text, Insertions(sha256(before), sha256(before))
+        return text, manifest.Insertions(sha256(before), sha256(before))
     expected = deepcopy(document)
     for name, table in wanted.items():
         parent = expected
         for part in name[:-1]:
-            child = object_or_none(parent.setdefault(part, {}))
+            child = manifest.object_or_none(parent.setdefault(part, {}))
             if child is None:
-                raise SettingsConflict(f"[{format_header(name)}] cannot stand below {part!r}, which is no table")
+                raise manifest.SettingsConflict(
+                    f"[{format_header(name)}] cannot stand below {part!r}, which is no table"
+                )
             parent = child
         parent[name[-1]] = dict(table)
     newline, body = "\r\n" if "\r\n" in text else "\n", text.removeprefix(TOML_BOM)
@@ -68,16 +59,16 @@ def merge_toml(text: str, tables: Tables) -> tuple[str, Insertions]:
     for name, table in wanted.items():
         lines += [f"[{format_header(name)}]", *(f"{format_key(k)} = {format_value(v)}" for k, v in table.items()), ""]
     lead = "" if not body else newline if body.endswith("\n") else newline * 2  # an empty line before
-    edit = TextEdit(len(before), lead + newline.join(lines))
-    after = apply_edit(before, edit)
+    edit = manifest.TextEdit(len(before), lead + newline.join(lines))
+    after = manifest.apply_edit(before, edit)
     require_document(after.decode(), next(iter(wanted)), expected, "added")
-    entries = tuple(InsertedEntry("table", name, dict(table)) for name, table in wanted.items())
-    return after.decode(), Insertions(sha256(before), sha256(after), (edit,), entries)
+    entries = tuple(manifest.InsertedEntry("table", name, dict(table)) for name, table in wanted.items())
+    return after.decode(), manifest.Insertions(sha256(before), sha256(after), (edit,), entries)
 
 
-def unmerge_toml(text: str, insertions: Insertions) -> str:
+def unmerge_toml(text: str, insertions: manifest.Insertions) -> str:
     """Return the text without the inserted tables and their subtables. Raises NotToml, SettingsConflict."""
-    exact = undo_exactly(text.encode(), insertions)
+    exact = manifest.undo_exactly(text.encode(), insertions)
     if exact is not None:
         return exact.decode()
     for entry in reversed(insertions.entries):
@@ -89,7 +80,7 @@ def unmerge_toml(text: str, insertions: Insertions) -> str:
 def remove_table(text: str, name: TableName) -> str:
     """Return the text without this table and its subtables. Raises SettingsConflict if it has no header of its own."""
     expected = parse_toml(text)
-    if (parent := object_or_none(find_value(expected, name[:-1]))) is not None:
+    if (parent := manifest.object_or_none(find_value(expected, name[:-1]))) is not None:
         parent.pop(name[-1], None)
     for start, end in reversed(find_table_spans(text, name)):
         text = text[:start] + text[end:]
@@ -100,37 +91,36 @@ def remove_table(text: str, name: TableName) -> str:
 # --- documents ---------------------------------------------------------------------------------------------
 
 
-def parse_toml(text: str) -> JsonObject:
+def parse_toml(text: str) -> manifest.JsonObject:
     try:
         return tomllib.loads(text.removeprefix(TOML_BOM))
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise NotToml(f"it is no TOML: {error}") from error
 
 
-def require_document(text: str, name: TableName, expected: JsonObject, change: str) -> None:
+def require_document(text: str, name: TableName, expected: manifest.JsonObject, change: str) -> None:
     """Raise SettingsConflict unless the text, after a change of this table, is the expected document."""
     try:
         document = parse_toml(text)
     except NotToml as error:
-        raise SettingsConflict(f"[{format_header(name)}] cannot be changed here ({error})") from error
+        raise manifest.SettingsConflict(f"[{format_header(name)}] cannot be changed here ({error})") from error
     if trim_empty_tables(document, name) != expected:
-        raise SettingsConflict(f"[{format_header(name)}] cannot be {change}")
+        raise manifest.SettingsConflict(f"[{format_header(name)}] cannot be {change}")
 
 
-def find_value(document: JsonObject, name: TableName) -> object:
+def find_value(document: manifest.JsonObject, name: TableName) -> object:
     value: object = document
     for part in name:
-        members = object_or_none(value)
+        members = manifest.object_or_none(value)
         if members is None or part not in members:
             return None
         value = members[part]
     return value
 
 
-def trim_empty_tables(document: JsonObject, name: TableName) -> JsonObject:
-    """Remove empty tables above this name from the document: a header of an empty table makes no difference."""
+def trim_empty_tables(document: manifest.JsonObject, name: TableName) -> manifest.JsonObject:
     for depth in range(len(name) - 1, 0, -1):
-        parent = object_or_none(find_value(document, name[: depth - 1]))
+        parent = manifest.object_or_none(find_value(document, name[: depth - 1]))
         if parent is not None and parent.get(name[depth - 1]) == {}:
             del parent[name[depth - 1]]
     return document
@@ -149,15 +139,12 @@ def format_key(key: str) -> str:
 
 def format_value(value: object) -> str:
     """Return a string, a number, a boolean or a list as TOML, which has JSON's escapes except for a literal DEL."""
-    if (items := list_or_none(value)) is not None:
+    if (items := manifest.list_or_none(value)) is not None:
         return f"[{', '.join(map(format_value, items))}]"
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def find_table_spans(text: str, name: TableName) -> list[tuple[int, int]]:
-    """Return start and end of the table and its subtables, each with the empty line before. Comments after the last key
-    belong to the next table, so they stay.
-    """
     first = len(TOML_BOM) if text.startswith(TOML_BOM) else 0
     shown = text.replace(TOML_BOM, " ", 1) if first else text
     # Lines of a string may look like headers or comments.
@@ -184,7 +171,7 @@ def parse_header(line: str) -> TableName:
     except tomllib.TOMLDecodeError:
         return ()
     parts: list[str] = []
-    while members := object_or_none(value):
+    while members := manifest.object_or_none(value):
         part, value = next(iter(members.items()))
         parts.append(part)
     return tuple(parts)

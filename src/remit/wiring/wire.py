@@ -237,7 +237,6 @@ def unwire(
 
 
 def unwire_file(path: Path, wired: WiredFile) -> UnwiredFile:
-    """Remove the insertions from a file. A file created by Remit is deleted if empty afterwards."""
     before = read_settings(path)
     if before is None:
         return UnwiredFile(path, removed=False, exact=wired.created, changed=False)

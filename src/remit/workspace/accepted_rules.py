@@ -79,9 +79,6 @@ class AcceptedRules:
         return held, loosened
 
     def came_by_git(self, before: dict[str, str]) -> bool:
-        """Return whether git brought what differs from before, and the team's default branch has it not so; what cannot
-        be told came by git.
-        """
         if self.workspace.common_dir is None:
             return False
         git = Git(self.root)

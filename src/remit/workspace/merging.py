@@ -68,7 +68,7 @@ class Fork(Struct, frozen=True):
 
 
 class RefMoved(RuntimeError):
-    """Error for a ref that somebody else has moved since it was read; nothing was changed."""
+    """Error for a ref moved by a different process since the read; no ref was changed."""
 
     def __init__(self, ref: str, expected: str) -> None:
         super().__init__(f"{ref!r} is not at {expected[:12]} any more; gather again")
@@ -148,7 +148,9 @@ class TreeStore:
         return Fork(commit, base, tree) if base else None
 
     def list_merge_changes(self, fork: Fork, merged: str) -> tuple[tuple[ChangedEntry, ...], tuple[ChangedEntry, ...]]:
-        """Return the files that a commit changed since it left, and those that its merge changes at the tip."""
+        """Return the files changed by a commit since the fork, and the files changed at the tip by a merge of the
+        commit.
+        """
         words = ("diff-tree", "--stdin", "-r", "-z", "--no-renames", "--full-index")
         pairs = f"{fork.commit} {fork.base}\n{fork.tip_tree} {merged}\n".encode()
         own, _, landing = self.git.run(*words, stdin=pairs).partition(f"{fork.tip_tree} {merged}\n".encode())
@@ -223,7 +225,6 @@ class TreeStore:
         return [line for line in out.split(b"\0") if line]
 
     def run_with_index(self, folder: Path, *arguments: str, stdin: bytes = b"") -> bytes:
-        """Run git with an index of its own in `folder`."""
         words = ("env", f"GIT_INDEX_FILE={folder / 'index'}", *git_words(self.folder, arguments), *arguments)
         done = execute(words, arguments, stdin, self.folder)
         if done.code:
@@ -249,8 +250,8 @@ class TreeStore:
         committer: Identity,
         files: Mapping[str, bytes],
     ) -> str:
-        """Write a commit of a tree with other contents in these plain files, in one process, and return its name; `ref`
-        names it until the next one.
+        """Write a commit of a tree with new contents of plain files, in a single process, and return the commit's name;
+        `ref` names the commit until the next.
         """
         text = message.replace("\0", "").rstrip("\n").encode("utf-8", "replace") + b"\n"
         head = f"feature done\ncommit {ref}\nmark :1\nauthor {author.format()}\ncommitter {committer.format()}\n"
@@ -312,7 +313,6 @@ class TreeStore:
 
 
 def parse_changes(out: bytes) -> tuple[ChangedEntry, ...]:
-    """Return what `git diff-tree -z` printed."""
     parts = out.split(b"\0")
     changes: list[ChangedEntry] = []
     for about, path in zip(parts[0::2], parts[1::2], strict=False):

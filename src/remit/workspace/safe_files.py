@@ -1,10 +1,10 @@
 """Safe reading, writing and locking of single files.
 
 Writes are atomic: a file appears at its path complete or not at all, and is on disk when the call returns. No link
-leads a write out of its root. Between a look at a path and a write to it, an agent can put a link in place of a folder,
-so a check before the write is useless: the kernel opens the folder under the condition that it lies below the root
-(`openat2`), and each later step is relative to the open descriptor. If the kernel lacks the call, folders are opened
-step by step with links refused. Not covered: mounts, and a folder that is moved out of the root while open.
+leads a write out of its root. Between a look at a path and a write, an agent can put a link in place of a folder, and a
+check before the write is useless: the kernel opens the folder on condition of lying below the root (`openat2`), and
+each later step is relative to the open descriptor. If the kernel lacks the call, folders are opened step by step with
+links refused. Not covered: mounts, and a folder moved out of the root while open.
 
 Reads take files with unknown content: FIFOs are not opened, devices not read, huge files not loaded. Locks have a time
 limit, since any process of the same user may hold a lock for any time.

@@ -84,8 +84,8 @@ class HandInResult(Struct, frozen=True):
 
 
 def is_disposable(workspace: Workspace) -> bool:
-    """Return whether it is a linked worktree of which no plan's attempt has kept anything, and which holds nothing
-    uncommitted: a setting that hides untracked files from git's own look hides none here.
+    """Return whether a linked worktree is without files kept by a plan's attempt and without uncommitted changes, even
+    with a setting that hides untracked files from git.
     """
     if workspace.assignment_path is None or Path(workspace.assignment_path).parent.exists():
         return False
@@ -112,8 +112,8 @@ class Worktrees:
     # Making and giving up
 
     def prepare(self, intent: str, attempt: int, base: str) -> Workspace:
-        """Return a worktree on the new branch `remit/<intent>/<attempt>` at the commit `base`: one that is idle, else a
-        new one. A branch of that name from an interrupted try is taken over only where it still is at `base`.
+        """Return a worktree on the new branch `remit/<intent>/<attempt>` at the commit `base`: an idle or a new
+        worktree. A branch of the same name from an interrupted try is taken over only if still at `base`.
         """
         name = attempt_name(intent, attempt)
         branch, commit = f"{BRANCH_FOLDER}/{name}", self.require_commit(base)
@@ -190,7 +190,6 @@ class Worktrees:
         return not self.explain_risk(tree)
 
     def explain_risk(self, tree: Workspace) -> str:
-        """Return what would be lost with the worktree; empty if nothing would."""
         git = Git(tree.root)
         head = git.read_head()
         if head is not None and git.text("rev-list", "--max-count=1", head, "--not", "--glob=refs/*"):
@@ -209,7 +208,6 @@ class Worktrees:
         return f"{lost[0]!r} is in no checkpoint" if lost else ""
 
     def find_kept_files(self, tree: Workspace) -> dict[str, str | None]:
-        """Return the blob of each path in the newest checkpoint of the worktree's branch that differs from HEAD."""
         branch = current_branch_ref(tree)
         commit = self.store.find_commit(wip_ref_of(branch)) if branch else None
         if commit is None:
@@ -270,8 +268,8 @@ class Worktrees:
         self.store.push_ref(remote, checkpoint.ref, checkpoint.commit, old)
 
     def end_git_folder(self, tree: Workspace) -> str:
-        """Take over what the worktree's agent committed in its own git folder, and end the folder, if there is one;
-        return why its commits are refused, empty for none.
+        """Take over the agent's commits from the worktree's own git folder, and end an existing folder; return the
+        reason for refusing the commits, empty without a refusal.
         """
         try:
             PrivateGitFolder(tree).close()
@@ -280,9 +278,9 @@ class Worktrees:
         return ""
 
     def remove_traps(self, tree: Workspace, branch: str) -> tuple[Path, ...]:
-        """Remove, after the agent's end, what it left for git outside of its jail in the folders that it may write, and
-        return it: links that git would write through, files that git would wait at, and refs that stand for another.
-        Locks that a killed git left are removed, too, and not returned.
+        """Remove, after the agent's end, traps for git outside of the jail in the agent's writable folders, and return
+        the traps: links to write through, files to wait at, and refs standing for a further ref. Locks of a killed git
+        are removed too, and not returned.
         """
         common = self.workspace.common_dir
         assert common is not None, "worktrees are git's"
@@ -354,7 +352,6 @@ def is_trap(path: Path) -> bool:
 
 
 def find_object_traps(objects: Path) -> list[Path]:
-    """Return what is neither a file nor a folder where git keeps objects and packs. Other processes write there."""
     found: list[Path] = []
     for folder in (objects, *(path for path in (objects / "pack", *objects.glob("??")) if not path.is_symlink())):
         with suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as entries:
@@ -367,7 +364,6 @@ def find_object_traps(objects: Path) -> list[Path]:
 
 
 def is_alias(path: Path) -> bool:
-    """Return whether a ref's file names another ref in the place of a commit."""
     with path.open("rb") as file:
         return file.read(4) == b"ref:"
 
@@ -382,13 +378,11 @@ def find_filters(git: Git, paths: Iterable[str]) -> dict[str, str]:
 
 
 def list_gitlinks(git: Git) -> list[str]:
-    """Return the submodules in the index below the worktree's root."""
     entries = (entry.partition("\t") for entry in os.fsdecode(git.run("ls-files", "-z", "--stage")).split("\0"))
     return [path for about, _, path in entries if about.startswith(GITLINK_MODE)]
 
 
 def list_stray_files(root: Path, gitlinks: Iterable[str]) -> list[str]:
-    """Return what lies in the folders of submodules that are not filled: git neither shows nor commits it."""
     folders = [path for path in gitlinks if (root / path).is_dir() and not os.path.lexists(root / path / ".git")]
     return [str(path.relative_to(root)) for folder in folders for path in sorted((root / folder).iterdir())]
 

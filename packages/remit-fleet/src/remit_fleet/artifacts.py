@@ -117,7 +117,6 @@ class Artifacts:
         return self.write(attempt_name(facts.attempt.intent, facts.attempt.attempt), files)
 
     def write_landing(self, name: str, results: Iterable[CheckResult]) -> str:
-        """Write what the checks of an attempt's landing printed, and return the ref."""
         colours = {True: "green", False: "red"}
         shown = (f"{colours[one.is_green]} ({one.ms} ms): {one.command}\n{one.output}\n" for one in results)
         return self.write(f"{name}{LANDING_SUFFIX}", {CHECKS_FILE: self.mask("\n".join(shown))})
@@ -148,7 +147,6 @@ class Artifacts:
         return "\n".join(lines).encode("utf-8", "replace")[: 2 * MAX_TEXT_BYTES]
 
     def take_files(self, folder: Path, left: dict[str, str]) -> Iterator[tuple[str, bytes]]:
-        """Yield the files that the agent gave: pictures as they are, texts masked; `left` takes the rest."""
         if not folder.is_dir() or folder.resolve() != folder:
             return  # a link of the agent's would lead to files that it cannot read itself
         names = sorted(os.listdir(folder))[: 10 * MAX_FILES]  # noqa: PTH208  names only: no entry is trusted

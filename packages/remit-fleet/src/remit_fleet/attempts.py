@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
+from remit_fleet import states
 from remit_fleet.board import (
     Attempt,
     AttemptEnd,
@@ -23,20 +24,6 @@ from remit_fleet.board import (
 from remit_fleet.breaker import find_stuck_reason
 from remit_fleet.budget import Amount, BudgetState, judge_spending, name_budget, select_budgets
 from remit_fleet.conflict import MAX_ROUNDS, Settlement, SettlementKind
-from remit_fleet.states import (
-    ASKING,
-    FINAL_STATES,
-    HANDED_IN,
-    HELD,
-    PAUSED,
-    RUNNING,
-    STUCK,
-    WAITING,
-    ask_to_land,
-    awaits_remote,
-    move_task,
-    start_afresh,
-)
 
 LEASE_S = 60.0
 """Seconds after the last renewal until a hold is free. The gate stops the agent earlier, by its own clock."""
@@ -45,7 +32,7 @@ LEASE_S = 60.0
 def open_attempt(task: Task, claim: Claim, token: int, now: float) -> tuple[Task, Hold, Attempt]:
     """Return the task, hold and attempt of a claim. `token` is the repository's next token."""
     number = task.attempts + 1
-    held = move_task(task, HELD) if task.state is WAITING else task
+    held = states.move_task(task, states.HELD) if task.state is states.WAITING else task
     hold = Hold(
         task.repository, task.intent, number, token, task.scope, task.scope_sha256, since=now, until=now + LEASE_S
     )
@@ -72,8 +59,8 @@ def start_task(task: Task) -> Task:
     """Return the task once an agent works on its attempt. A task that is paused before its agent starts resumes as
     running.
     """
-    is_held = (task.returns_to or task.state) is HELD
-    return _advance(task, RUNNING, "") if is_held else task
+    is_held = (task.returns_to or task.state) is states.HELD
+    return _advance(task, states.RUNNING, "") if is_held else task
 
 
 def close_attempt(attempt: Attempt, ended_as: AttemptEnd, now: float, failure: str = "") -> Attempt:
@@ -91,14 +78,14 @@ def settle_task(
     state; a task that a person has taken over keeps its paths.
     """
     last = ended[-1]
-    if last.ended_as is AttemptEnd.SUPERSEDED or task.state in FINAL_STATES or task.state is WAITING:
+    if last.ended_as is AttemptEnd.SUPERSEDED or task.state in states.FINAL_STATES or task.state is states.WAITING:
         return task
-    if task.state is ASKING:  # a person has taken it over: its paths and its stage stay
-        return replace(task, returns_to=HELD)
+    if task.state is states.ASKING:  # a person has taken it over: its paths and its stage stay
+        return replace(task, returns_to=states.HELD)
     if last.ended_as is AttemptEnd.HANDED_IN:
         if task.stage < len(role.chain):
             on = replace(task, stage=task.stage + 1, head=last.head or task.head)
-            return _advance(on, HELD, f"next is the {role.chain[task.stage]}")
+            return _advance(on, states.HELD, f"next is the {role.chain[task.stage]}")
         return _hand_in(task, ended, why, lands_by_hand=lands_by_hand)
     if last.ended_as is AttemptEnd.SENT_BACK:
         return _send_back(replace(task, head=last.head or task.head), role, why)
@@ -109,11 +96,11 @@ def settle_task(
         return _hand_in(task, ended, f"{last.agent} is stuck: {reason}", lands_by_hand=lands_by_hand)
     if reason is not None:
         if last.failure and last.failure in why and last.failure in reason:
-            return move_task(task, STUCK, reason.replace(last.failure, why))
-        return move_task(task, STUCK, f"{reason} ({why})" if why else reason)
-    place = HELD if task.stage or task.revisions else WAITING
+            return states.move_task(task, states.STUCK, reason.replace(last.failure, why))
+        return states.move_task(task, states.STUCK, f"{reason} ({why})" if why else reason)
+    place = states.HELD if task.stage or task.revisions else states.WAITING
     if last.ended_as is AttemptEnd.OVER_BUDGET:
-        return replace(move_task(task, ASKING, why), returns_to=place)
+        return replace(states.move_task(task, states.ASKING, why), returns_to=place)
     return _advance(task, place, why or f"attempt {last.attempt} ended: {last.ended_as}")
 
 
@@ -124,35 +111,35 @@ def redo_task(task: Task, role: Role, settlement: Settlement) -> Task:
     if settlement.kind not in (SettlementKind.REASSIGN, SettlementKind.ASK):
         return task
     is_asked = settlement.kind is SettlementKind.ASK
-    moved = move_task(task, ASKING if is_asked else HELD, settlement.why)
+    moved = states.move_task(task, states.ASKING if is_asked else states.HELD, settlement.why)
     if settlement.keeps_work:  # lands as it is, once a person has mended what is in the way
-        return replace(moved, returns_to=HANDED_IN) if is_asked else moved
+        return replace(moved, returns_to=states.HANDED_IN) if is_asked else moved
     again = replace(moved, stage=role.builder_stage, head="")
-    return replace(again, returns_to=HELD) if is_asked else again
+    return replace(again, returns_to=states.HELD) if is_asked else again
 
 
 def describe_growth(owner: str, path: str) -> str:
-    """Return the reason of a task that waits for a path of another owner. `release_task` recognises the wait by this
-    text.
-    """
     return f"{owner} holds {path} and finishes first"
 
 
 def settle_growth(settlement: Settlement, owner: Task, wanting: Task, paths: Sequence[str]) -> list[Task]:
-    """Return the tasks changed by a settlement between a task and the owner of the paths wanted by the task."""
     first = paths[0] if paths else "a path"
     match settlement.kind:
         case SettlementKind.WAIT:
-            return [move_task(wanting, PAUSED, describe_growth(owner.intent, first))]
+            return [states.move_task(wanting, states.PAUSED, describe_growth(owner.intent, first))]
         case SettlementKind.REASSIGN:
             redone, goes_on = (owner, wanting) if settlement.redo == owner.intent else (wanting, owner)
-            again = move_task(redone, WAITING, f"{goes_on.intent} lands first: {settlement.why}")
+            again = states.move_task(redone, states.WAITING, f"{goes_on.intent} lands first: {settlement.why}")
             return [replace(again, needs=tuple(dict.fromkeys((*again.needs, goes_on.intent)))), *_release(goes_on)]
         case SettlementKind.SPLIT:
             say = f"{first} should be an intent of its own that {owner.intent} and {wanting.intent} need"
-            return [move_task(task, ASKING, say) for task in (owner, wanting) if task.state in (RUNNING, PAUSED)]
+            return [
+                states.move_task(task, states.ASKING, say)
+                for task in (owner, wanting)
+                if task.state in (states.RUNNING, states.PAUSED)
+            ]
         case _:
-            return [move_task(wanting, ASKING, f"{owner.intent} holds {first}: {settlement.why}")]
+            return [states.move_task(wanting, states.ASKING, f"{owner.intent} holds {first}: {settlement.why}")]
 
 
 def release_task(task: Task, owner: str, path: str) -> list[Task]:
@@ -161,40 +148,38 @@ def release_task(task: Task, owner: str, path: str) -> list[Task]:
 
 
 def _release(task: Task) -> list[Task]:
-    return [move_task(task, task.returns_to or WAITING)] if task.state is PAUSED else []
+    return [states.move_task(task, task.returns_to or states.WAITING)] if task.state is states.PAUSED else []
 
 
 def _send_back(task: Task, role: Role, why: str) -> Task:
-    """Return the task bound for its builder again; after two rounds a person is asked first."""
     again = replace(task, stage=role.builder_stage, revisions=task.revisions + 1)
     if task.revisions >= MAX_ROUNDS:
-        return replace(move_task(again, ASKING, f"sent back {again.revisions} times: {why}"), returns_to=HELD)
-    return _advance(again, HELD, f"sent back: {why}")
+        return replace(
+            states.move_task(again, states.ASKING, f"sent back {again.revisions} times: {why}"), returns_to=states.HELD
+        )
+    return _advance(again, states.HELD, f"sent back: {why}")
 
 
 def _hand_in(task: Task, ended: Sequence[Attempt], why: str, *, lands_by_hand: bool) -> Task:
-    """Return the task handed in; of a task with rivals, bound for the next of them first."""
     last = ended[-1]
     if last.ended_as is AttemptEnd.HANDED_IN and (task.rivals or task.finished):
         task = replace(task, finished=(*task.finished, last.attempt))
     if task.rivals:
         return _start_rival(task, ended, why)
-    handed = _advance(task, HANDED_IN, why)
-    return ask_to_land(handed) if lands_by_hand else handed
+    handed = _advance(task, states.HANDED_IN, why)
+    return states.ask_to_land(handed) if lands_by_hand else handed
 
 
 def _start_rival(task: Task, ended: Sequence[Attempt], why: str) -> Task:
-    """Return the task for its next rival, on the commit that the first one began with."""
     agent, *rest = task.rivals
-    anew = replace(start_afresh(task, ended[0].base), agents=(agent,), rivals=tuple(rest))
-    return _advance(anew, HELD, f"{f'{why}; ' if why else ''}next is {agent}")
+    anew = replace(states.start_afresh(task, ended[0].base), agents=(agent,), rivals=tuple(rest))
+    return _advance(anew, states.HELD, f"{f'{why}; ' if why else ''}next is {agent}")
 
 
 def _advance(task: Task, state: TaskState, why: str) -> Task:
-    """Return the task in the given state. A paused or asking task keeps its state and resumes in the given one."""
-    if task.state in (PAUSED, ASKING):
+    if task.state in (states.PAUSED, states.ASKING):
         return replace(task, returns_to=state)
-    return move_task(task, state, why) if task.state is not state else replace(task, why=why)
+    return states.move_task(task, state, why) if task.state is not state else replace(task, why=why)
 
 
 def find_endings(board: Board) -> list[Ending]:
@@ -215,12 +200,11 @@ def find_endings(board: Board) -> list[Ending]:
 def judge_attempt(
     attempt: Attempt, task: Task, hold: Hold | None, role: Role, repository: FleetRepository, now: float
 ) -> tuple[AttemptEnd, str] | None:
-    """Return how a rule ends this attempt by its own facts, and why; shared budgets are left to `find_endings`."""
     if hold is None or hold.token != attempt.token:
         return AttemptEnd.SUPERSEDED, "its write set belongs to a later attempt"
     if hold.until is not None and hold.until < now:
         return AttemptEnd.LOST, f"worker {attempt.worker} did not renew its lease"
-    if task.state is not TaskState.RUNNING or awaits_remote(task):
+    if task.state is not TaskState.RUNNING or states.awaits_remote(task):
         return None
     if now - attempt.last_event_at > repository.stall_s:
         return AttemptEnd.SILENT, f"no event for {now - attempt.last_event_at:.0f} s"
@@ -240,7 +224,6 @@ def find_warnings(board: Board) -> dict[TaskKey, str]:
 
 
 def find_charged(board: Board, state: BudgetState) -> dict[TaskKey, str]:
-    """Return the running tasks charged to a budget in this state, with the budget's name."""
     charged: defaultdict[BudgetKey, list[Attempt]] = defaultdict(list)
     for key, attempt in board.attempts.items() if board.budgets else ():
         for budget in select_budgets(board.budgets.values(), board.tasks[key], attempt.agent):

@@ -42,7 +42,6 @@ def describe_amount(amount: Amount) -> str:
 
 
 def read_reservation(holder: Attempt | Claim) -> Amount:
-    """Return what an attempt has reserved, or is to reserve."""
     return Amount(holder.reserved_usd, holder.reserved_tokens, holder.reserved_seconds)
 
 
@@ -128,7 +127,6 @@ def can_ever_reserve(budget: SpendingBudget, amount: Amount) -> bool:
 
 
 def fits_bound(bound: float | None, amount: float) -> bool:
-    """Return whether an amount stays within a bound, ignoring a rounding error below a millionth."""
     return bound is None or amount <= bound + 1e-6
 
 

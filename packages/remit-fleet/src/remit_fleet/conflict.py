@@ -114,6 +114,5 @@ def decide(evidence: Evidence) -> Settlement:
 
 
 def is_small_part(evidence: Evidence) -> bool:
-    """Return whether the wanted paths are few beside the work written by each side."""
     smaller = min(evidence.earlier.paths, evidence.later.paths)
     return 0 < len(evidence.paths) <= SMALL_SHARE * smaller

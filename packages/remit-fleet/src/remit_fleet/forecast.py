@@ -246,7 +246,6 @@ def forecast_plan(board: Board, past: Iterable[PastAttempts] = (), verify_s: flo
 
 
 def write_forecast(forecast: Forecast) -> dict[str, object]:
-    """Return a forecast as a JSON object."""
     waits = {intent: why for (_, intent), why in forecast.waits.items()}
     lands_s = {intent: seconds for (_, intent), seconds in forecast.lands_s.items()}
     return {"totals": forecast.sum_up(), "rows": forecast.rows, "lands_s": lands_s, "waits": waits}
@@ -279,7 +278,6 @@ def describe_forecast(forecast: Forecast) -> Iterator[str]:
 
 
 def describe_totals(total: PlanForecast) -> str:
-    """Return the time and cost of a forecast in one line."""
     if not total.attempts:
         return "nothing would start"
     time = f"landed after about {format_time(total.seconds)} ({format_time(total.work_s)} of work)"
@@ -311,7 +309,6 @@ def describe_use(board: Board, plan: OpenPlan, used: PlanUse) -> str:
 
 
 def format_spread(spread: Spread, write: Callable[[float], str]) -> str:
-    """Return the middle of a spread, and its quarters where they differ."""
     low, middle, high = write(spread.low), write(spread.middle), write(spread.high)
     return middle if low == high else f"{middle} ({low} to {high})"
 
@@ -332,7 +329,6 @@ def format_time(seconds: float) -> str:
 
 
 def _start(engine: MemoryEngine, claim: Claim, known: Mapping[tuple[str, str], PastAttempts]) -> ForecastRow:
-    """Start the claimed attempt with what it will have used, and return its row."""
     task, attempt = engine.rows.tasks[claim.key], engine.rows.live[claim.key]
     engine.move_attempt(attempt.token, claim.key, AttemptState.STARTED)
     role = engine.view_board().find_role(task)

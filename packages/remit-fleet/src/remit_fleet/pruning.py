@@ -169,9 +169,6 @@ class RefPruner:
         return float(at) < self.before
 
     def make_test(self, tips: Iterable[str]) -> Callable[[str, str], bool]:
-        """Return a test whether an attempt's commit is merged: it is in a tip's history, the attempt has landed, or a
-        merge of it would change nothing.
-        """
         known = list(dict.fromkeys(tips))
         words = ("log", "--first-parent", f"--max-count={MAX_SEARCHED_COMMITS}", f"--committer={LANDER[1]}")
         form = f"--format=%(trailers:key={ATTEMPT_TRAILER},valueonly,separator=%x20)"

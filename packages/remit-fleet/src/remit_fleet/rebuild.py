@@ -56,9 +56,6 @@ class FoundAttempt(Struct, frozen=True):
     newest: FoundBranch
 
     def must_go_on(self, facts: AttemptFacts | None) -> bool:
-        """Return whether the work goes on where its artefact or its mark says. An artefact does not know of a person
-        who took the task over afterwards: for an attempt of this host, the mark does.
-        """
         is_told = facts is not None and (
             facts.attempt.ended_as is not AttemptEnd.HANDED_IN or facts.host != socket.gethostname()
         )
@@ -185,7 +182,6 @@ def describe_unknown(tasks: Sequence[Task], roles: Mapping[str, Role], facts: Ma
 
 
 def restore_told_attempts(connection: sa.Connection, task: Task, told: Sequence[AttemptFacts]) -> None:
-    """Write the rows of attempts that artefacts tell of; later tokens are greater than theirs."""
     for facts in told:
         one = facts.attempt
         id = f"{task.repository}:{task.intent}:{one.attempt}:told"

@@ -15,33 +15,18 @@ from remit.core.intent import Intent
 from remit.gate.context import RECORDING_ERRORS, WorkspaceContext
 from remit.gate.intents.intents import Intents
 from remit.gate.records.share_logs import fetch_logs, write_log_ref
+from remit.workspace import worktrees
 from remit.workspace.git.command import TIMEOUT_S, Git, GitError
 from remit.workspace.git.repository import BRANCH_FOLDER, BRANCH_PREFIX, prefix_in_repository
 from remit.workspace.intents_file.committed import read_committed_intents
 from remit.workspace.merging import NO_COMMIT, RefCheckedOut, RefMoved, RemoteRefused, TreeStore
 from remit.workspace.place.workspace import Workspace
-from remit.workspace.sharing.shared_refs import (
-    FETCH_OPTIONS,
-    PUSH_OPTIONS,
-    NotesBusy,
-    NotesRef,
-    RemoteAway,
-    SharedLogDiffers,
-    SharedRefs,
-)
-from remit.workspace.worktrees import (
-    ARTIFACT_REFS,
-    ATTEMPT_NAME,
-    HANDED_IN_REFS,
-    PLAN_REFS,
-    WIP_REFS,
-    mark_handed_in,
-)
+from remit.workspace.sharing import shared_refs
 from remit_fleet.board import SHARED_PREFIX, OpenPlan
 
 FLEET_REF = re.compile(
-    rf"(?P<place>{WIP_REFS}|{ARTIFACT_REFS}|{HANDED_IN_REFS}|{BRANCH_PREFIX}{BRANCH_FOLDER})/(?P<attempt>{ATTEMPT_NAME.pattern})"
-    rf"(?:-landing)?|{PLAN_REFS}(?P<plan>[0-9]{{8}}-[0-9]{{6}}-[A-Za-z0-9]{{1,20}})"
+    rf"(?P<place>{worktrees.WIP_REFS}|{worktrees.ARTIFACT_REFS}|{worktrees.HANDED_IN_REFS}|{BRANCH_PREFIX}{BRANCH_FOLDER})/(?P<attempt>{worktrees.ATTEMPT_NAME.pattern})"
+    rf"(?:-landing)?|{worktrees.PLAN_REFS}(?P<plan>[0-9]{{8}}-[0-9]{{6}}-[A-Za-z0-9]{{1,20}})"
 )
 """The refs of plans and attempts: the target `remit/next`, and what else somebody put there, is none of them."""
 
@@ -50,7 +35,14 @@ REMOTE_REFS = "refs/remit/remotes/"
 RETENTION_S = 14 * 24 * 3600.0
 """How long refs are kept that nobody needs for merging any more."""
 
-SHARING_ERRORS = (RemoteAway, RemoteRefused, RefMoved, SharedLogDiffers, NotesBusy, *RECORDING_ERRORS)
+SHARING_ERRORS = (
+    shared_refs.RemoteAway,
+    RemoteRefused,
+    RefMoved,
+    shared_refs.SharedLogDiffers,
+    shared_refs.NotesBusy,
+    *RECORDING_ERRORS,
+)
 """Errors of sharing that lose nothing: the next exchange brings what this one did not."""
 
 
@@ -103,7 +95,7 @@ class FleetRemote:
         self.context = context
         self.remote = remote
         self.store = TreeStore(context.workspace, limit_s)
-        self.refs = SharedRefs(context.workspace, limit_s)
+        self.refs = shared_refs.SharedRefs(context.workspace, limit_s)
 
     # Taking in
 
@@ -111,7 +103,7 @@ class FleetRemote:
         try:
             return self.refs.list_remote_refs(self.remote, *names)
         except GitError as error:
-            raise RemoteAway(self.remote, error) from error
+            raise shared_refs.RemoteAway(self.remote, error) from error
 
     def fetch(self, *names: str) -> dict[str, str]:
         """Fetch missing refs, by name or pattern; return the remote's matching refs."""
@@ -125,31 +117,34 @@ class FleetRemote:
             return
         specs = (f"{name}:{place}" for name, place in places.items())
         try:
-            self.refs.run_over_network("fetch", *FETCH_OPTIONS, "--", self.remote, *specs)
+            self.refs.run_over_network("fetch", *shared_refs.FETCH_OPTIONS, "--", self.remote, *specs)
         except GitError as error:
-            raise RemoteAway(self.remote, error) from error
+            raise shared_refs.RemoteAway(self.remote, error) from error
 
     def fetch_objects(self, names: Iterable[str]) -> None:
         """Fetch the commits of refs, without a ref here."""
         wanted = tuple(names)
         try:
             if wanted:
-                self.refs.run_over_network("fetch", *FETCH_OPTIONS, "--", self.remote, *wanted)
+                self.refs.run_over_network("fetch", *shared_refs.FETCH_OPTIONS, "--", self.remote, *wanted)
         except GitError as error:
-            raise RemoteAway(self.remote, error) from error
+            raise shared_refs.RemoteAway(self.remote, error) from error
 
     def fetch_fleet(self, target: str) -> None:
         """Fetch all that tells of the fleet's plans and attempts: for a host whose database is lost. Raises
         TargetRewritten.
         """
         there = self.list_refs(
-            f"{PLAN_REFS}*", f"{WIP_REFS}/*", f"{ARTIFACT_REFS}/*", f"{BRANCH_PREFIX}{BRANCH_FOLDER}/*"
+            f"{worktrees.PLAN_REFS}*",
+            f"{worktrees.WIP_REFS}/*",
+            f"{worktrees.ARTIFACT_REFS}/*",
+            f"{BRANCH_PREFIX}{BRANCH_FOLDER}/*",
         )
         here = {ref: self.store.find_commit(ref) for ref in there if FLEET_REF.fullmatch(ref)}
         self.fetch_into({f"+{ref}": ref for ref, commit in here.items() if commit is None})
         for ref in (ref for ref, commit in here.items() if commit is None and ref.startswith(BRANCH_PREFIX)):
             intent, _, number = ref.removeprefix(f"{BRANCH_PREFIX}{BRANCH_FOLDER}/").partition("/")
-            mark_handed_in(self.store, intent, int(number))  # a host pushes a branch only as it hands it in
+            worktrees.mark_handed_in(self.store, intent, int(number))  # a host pushes a branch only as it hands it in
         self.follow_target(target)
         self.fetch_logs()
 
@@ -183,11 +178,11 @@ class FleetRemote:
         try:
             fetch_logs(self.context.recorder, self.remote)
         except GitError as error:
-            raise RemoteAway(self.remote, error) from error
+            raise shared_refs.RemoteAway(self.remote, error) from error
 
     def fetch_artifacts(self, intent: str) -> set[str]:
         """Fetch what attempts at an intent left; return the refs that only this host has."""
-        pattern = f"{ARTIFACT_REFS}/{intent}/*"
+        pattern = f"{worktrees.ARTIFACT_REFS}/{intent}/*"
         there = self.list_refs(pattern)
         self.fetch_into({f"+{ref}": ref for ref, commit in there.items() if self.store.find_commit(ref) != commit})
         here = self.store.git.text("for-each-ref", "--format=%(refname)", pattern).splitlines()
@@ -197,8 +192,8 @@ class FleetRemote:
         """Fetch a plan's base, the target and the earlier attempts at an intent; return the commit to start from.
         Raises TargetRewritten.
         """
-        first = f"{PLAN_REFS}{plan.id}"
-        self.fetch(first, f"{WIP_REFS}/{intent}/*", f"{BRANCH_PREFIX}remit/{intent}/*")
+        first = f"{worktrees.PLAN_REFS}{plan.id}"
+        self.fetch(first, f"{worktrees.WIP_REFS}/{intent}/*", f"{BRANCH_PREFIX}remit/{intent}/*")
         tip, _ = self.follow_target(plan.target)
         found = tip or self.store.find_commit(first) or self.store.find_commit("HEAD")
         if found is None:
@@ -210,16 +205,16 @@ class FleetRemote:
         the stages' work so far, the landings it needs and the work of the `last` attempt are here. Raises GitError.
         """
         find = self.store.find_commit
-        base = find(f"{PLAN_REFS}{plan.id}") or find(plan.base or "HEAD")
+        base = find(f"{worktrees.PLAN_REFS}{plan.id}") or find(plan.base or "HEAD")
         tip = find(f"{BRANCH_PREFIX}{plan.target}") or base
-        work = (f"{BRANCH_PREFIX}remit/{last}", f"{WIP_REFS}/{last}") if last else ()
+        work = (f"{BRANCH_PREFIX}remit/{last}", f"{worktrees.WIP_REFS}/{last}") if last else ()
         if tip is None or (head and find(head) is None) or (work and not any(map(find, work))):
             return None
         return tip if all(find(need) and self.refs.is_ancestor(need, tip) for need in needs) else None
 
     def take_in_intent_of(self, plan: OpenPlan, intent: str) -> None:
         """Add an intent of a plan's base to the local intents file. Raises IntentDiffers."""
-        base = self.store.find_commit(f"{PLAN_REFS}{plan.id}")
+        base = self.store.find_commit(f"{worktrees.PLAN_REFS}{plan.id}")
         if base is not None:
             self.take_in_intent(base, intent)
 
@@ -240,10 +235,9 @@ class FleetRemote:
         """Publish the plan's base commit, or the tag on it, to the hosts: its intents, and its files before the first
         landing. Raises RemoteRefused, RefMoved.
         """
-        self.push_once(f"{PLAN_REFS}{plan}", commit)
+        self.push_once(f"{worktrees.PLAN_REFS}{plan}", commit)
 
     def push_once(self, ref: str, commit: str) -> None:
-        """Push a ref written only by this host; an older or equal ref may exist on the remote."""
         there = self.store.read_remote_ref(self.remote, ref)
         if there != commit:
             self.store.push_ref(self.remote, ref, commit, there)
@@ -256,15 +250,15 @@ class FleetRemote:
         self.share_log()
 
     def push_checkpoint(self, name: str) -> None:
-        ref = f"{WIP_REFS}/{name}"
+        ref = f"{worktrees.WIP_REFS}/{name}"
         if (commit := self.store.find_commit(ref)) is not None:
             self.push_once(ref, commit)
 
     def push_artifacts(self, refs: Iterable[str], since: float) -> None:
         """Push artefacts written here, and those newer than `since` that the remote lacks. Raises RemoteRefused."""
-        there = self.list_refs(f"{ARTIFACT_REFS}/*")
+        there = self.list_refs(f"{worktrees.ARTIFACT_REFS}/*")
         form = "--format=%(refname) %(committerdate:unix)"
-        listed = self.store.git.text("for-each-ref", form, ARTIFACT_REFS)
+        listed = self.store.git.text("for-each-ref", form, worktrees.ARTIFACT_REFS)
         missed = (ref for ref, _, at in (line.partition(" ") for line in listed.splitlines()) if float(at) >= since)
         wanted = dict.fromkeys((*refs, *(ref for ref in missed if ref not in there)))
         if not wanted:
@@ -272,9 +266,9 @@ class FleetRemote:
         try:
             # By force: an artefact has one writer, and no history.
             specs = (f"+{ref}:{ref}" for ref in wanted)
-            self.refs.run_over_network("push", *PUSH_OPTIONS, "--", self.remote, *specs)
+            self.refs.run_over_network("push", *shared_refs.PUSH_OPTIONS, "--", self.remote, *specs)
         except GitError as error:
-            raise RemoteRefused(self.remote, ARTIFACT_REFS, error) from error
+            raise RemoteRefused(self.remote, worktrees.ARTIFACT_REFS, error) from error
 
     def delete_refs(self, refs: Mapping[str, str]) -> dict[str, str]:
         """Delete refs that are still at these commits; return those that the remote did not delete."""
@@ -283,7 +277,7 @@ class FleetRemote:
             batch = names[start : start + MAX_DELETED_REFS]
             leases = (f"--force-with-lease={name}:{refs[name]}" for name in batch)
             with suppress(GitError):  # the remote tells what became of it
-                words = ("push", *PUSH_OPTIONS, *leases, "--", self.remote, *(f":{name}" for name in batch))
+                words = ("push", *shared_refs.PUSH_OPTIONS, *leases, "--", self.remote, *(f":{name}" for name in batch))
                 self.refs.run_over_network(*words)
         there = self.list_refs(*left)
         return {name: commit for name, commit in there.items() if name in left}
@@ -295,4 +289,4 @@ class FleetRemote:
             written = write_log_ref(self.context.recorder)
             self.push_once(written.ref, written.tip)
         if share.notes:
-            NotesRef(self.context.workspace).sync_remote(self.remote, push=True)
+            shared_refs.NotesRef(self.context.workspace).sync_remote(self.remote, push=True)

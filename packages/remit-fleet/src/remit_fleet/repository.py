@@ -78,7 +78,6 @@ def list_tracked_files(workspace: Workspace) -> tuple[str, ...]:
 
 
 def find_dirty_target(workspace: Workspace, target: str) -> str:
-    """Return the work tree with a branch checked out and uncommitted changes, or an empty text."""
     if workspace.common_dir is None:
         return ""
     with suppress(GitError):

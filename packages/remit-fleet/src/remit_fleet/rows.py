@@ -8,38 +8,15 @@ from typing import Any, TypeAlias, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from remit_fleet.board import (
-    Attempt,
-    Board,
-    Breaker,
-    BreakerKey,
-    BudgetKey,
-    Claim,
-    EventKind,
-    FleetRepository,
-    Hold,
-    Landing,
-    LandingRun,
-    OpenPlan,
-    Order,
-    OrderKind,
-    Proof,
-    ProofKey,
-    Role,
-    SpendingBudget,
-    StoredNote,
-    Task,
-    TaskKey,
-    Worker,
-)
+from remit_fleet import board
 from remit_fleet.conflict import SettledConflict
 
 K = TypeVar("K")
 V = TypeVar("V", bound=Struct)
-Effect: TypeAlias = Attempt | LandingRun
+Effect: TypeAlias = board.Attempt | board.LandingRun
 """What is put into a queue once a deed is done, in its transaction."""
 
-RETRYING = (OrderKind.RETRY, OrderKind.REASSIGN)
+RETRYING = (board.OrderKind.RETRY, board.OrderKind.REASSIGN)
 """Orders after which the failures of earlier attempts count no more."""
 
 
@@ -73,19 +50,19 @@ class Rows(ABC):
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self.clock = clock
-        self.repositories: Table[str, FleetRepository] = self.make_table(FleetRepository)
-        self.plans: Table[str, OpenPlan] = self.make_table(OpenPlan)
-        self.tasks: Table[TaskKey, Task] = self.make_table(Task)
-        self.holds: Table[TaskKey, Hold] = self.make_table(Hold)
-        self.live: Table[TaskKey, Attempt] = self.make_table(Attempt)
-        self.workers: Table[str, Worker] = self.make_table(Worker)
-        self.budgets: Table[BudgetKey, SpendingBudget] = self.make_table(SpendingBudget)
-        self.breakers: Table[BreakerKey, Breaker] = self.make_table(Breaker)
-        self.proofs: Table[ProofKey, Proof] = self.make_table(Proof)
-        self.orders: Table[int, Order] = self.make_table(Order)
-        self.landings: Table[int, Landing] = self.make_table(Landing)
-        self.landers: Table[tuple[str, str], LandingRun] = self.make_table(LandingRun)
-        self.notes: Table[int, StoredNote] = self.make_table(StoredNote)
+        self.repositories: Table[str, board.FleetRepository] = self.make_table(board.FleetRepository)
+        self.plans: Table[str, board.OpenPlan] = self.make_table(board.OpenPlan)
+        self.tasks: Table[board.TaskKey, board.Task] = self.make_table(board.Task)
+        self.holds: Table[board.TaskKey, board.Hold] = self.make_table(board.Hold)
+        self.live: Table[board.TaskKey, board.Attempt] = self.make_table(board.Attempt)
+        self.workers: Table[str, board.Worker] = self.make_table(board.Worker)
+        self.budgets: Table[board.BudgetKey, board.SpendingBudget] = self.make_table(board.SpendingBudget)
+        self.breakers: Table[board.BreakerKey, board.Breaker] = self.make_table(board.Breaker)
+        self.proofs: Table[board.ProofKey, board.Proof] = self.make_table(board.Proof)
+        self.orders: Table[int, board.Order] = self.make_table(board.Order)
+        self.landings: Table[int, board.Landing] = self.make_table(board.Landing)
+        self.landers: Table[tuple[str, str], board.LandingRun] = self.make_table(board.LandingRun)
+        self.notes: Table[int, board.StoredNote] = self.make_table(board.StoredNote)
         self.conflicts: Table[int, SettledConflict] = self.make_table(SettledConflict)
         self.effects: list[Effect] = []
 
@@ -97,11 +74,11 @@ class Rows(ABC):
         return self.clock()
 
     @abstractmethod
-    def prove(self, one: Task | Hold, other: Task | Hold) -> Proof:
+    def prove(self, one: board.Task | board.Hold, other: board.Task | board.Hold) -> board.Proof:
         """Return whether two write sets are apart."""
 
     @abstractmethod
-    def begin_claim(self, claim: Claim) -> int:
+    def begin_claim(self, claim: board.Claim) -> int:
         """Return the repository's next token. Claims of one repository are serial from here."""
 
     @abstractmethod
@@ -109,44 +86,44 @@ class Rows(ABC):
         """Return the number of a worker's live attempts."""
 
     @abstractmethod
-    def list_unproved(self, task: Task) -> Sequence[Hold]:
+    def list_unproved(self, task: board.Task) -> Sequence[board.Hold]:
         """Return the other holds of the repository that no proof calls apart from the task's write set."""
 
     @abstractmethod
-    def find_last_attempt(self, key: TaskKey) -> int:
+    def find_last_attempt(self, key: board.TaskKey) -> int:
         """Return the number of the last attempt of this or an earlier task of the intent."""
 
     @abstractmethod
-    def list_ended(self, task: Task) -> Sequence[Attempt]:
+    def list_ended(self, task: board.Task) -> Sequence[board.Attempt]:
         """Return the task's ended attempts in order, since a person last had it retried."""
 
     @abstractmethod
-    def close(self, ended: Attempt) -> None:
+    def close(self, ended: board.Attempt) -> None:
         """Store the end of a live attempt."""
 
     @abstractmethod
-    def renew_holds(self, worker: str, until: float) -> Sequence[Hold]:
+    def renew_holds(self, worker: str, until: float) -> Sequence[board.Hold]:
         """Renew the holds of a worker's live attempts at once, and return them."""
 
     @abstractmethod
-    def list_roles(self) -> Mapping[str, Role]:
+    def list_roles(self) -> Mapping[str, board.Role]:
         """Return the roles of all plans; of two with one name the newer plan's."""
 
     @abstractmethod
-    def add_roles(self, plan: str, roles: Mapping[str, Role]) -> None:
-        """Store the roles of a plan."""
+    def add_roles(self, plan: str, roles: Mapping[str, board.Role]) -> None: ...
 
     @abstractmethod
-    def tell(self, kind: EventKind, body: Mapping[str, Any], task: Task | None = None, **place: Any) -> None:
+    def tell(
+        self, kind: board.EventKind, body: Mapping[str, Any], task: board.Task | None = None, **place: Any
+    ) -> None:
         """Append an event to the feed, about a task or a place: repository, plan, intent, attempt."""
 
     @abstractmethod
-    def number_event(self, kind: EventKind, body: Mapping[str, Any], **place: Any) -> int:
+    def number_event(self, kind: board.EventKind, body: Mapping[str, Any], **place: Any) -> int:
         """Append an event at once, and return its number, which is never used again."""
 
-    def read_board(self) -> Board:
-        """Return a copy of all rows of the board."""
-        return Board(
+    def read_board(self) -> board.Board:
+        return board.Board(
             self.now,
             self.repositories.read(),
             self.plans.read(),

@@ -11,6 +11,7 @@ from heapq import heapify, heappop, heapreplace
 from msgspec.structs import replace
 
 from remit.core.plurals import count_things
+from remit_fleet import states
 from remit_fleet.board import (
     Board,
     BreakerKind,
@@ -35,27 +36,13 @@ from remit_fleet.budget import (
     reserve,
     select_budgets,
 )
-from remit_fleet.states import (
-    ASKING,
-    BLOCKED,
-    DROPPED,
-    FINAL_STATES,
-    HANDED_IN,
-    HELD,
-    LANDED,
-    LANDING,
-    STUCK,
-    WAITING,
-    describe_wait,
-    move_task,
-)
 
 WIP_TRAINS = 2
 """Trains whose tasks may wait to be landed before nothing new is started: more only burns tokens."""
 APART_ANSWER = ProofAnswer.APART
 UNPROVED_PAIR = Proof(ProofAnswer.UNPROVED)
-HOPELESS_STATES = frozenset({STUCK, BLOCKED, DROPPED})
-UNSETTLED_STATES = frozenset({HANDED_IN, LANDING})
+HOPELESS_STATES = frozenset({states.STUCK, states.BLOCKED, states.DROPPED})
+UNSETTLED_STATES = frozenset({states.HANDED_IN, states.LANDING})
 
 
 class CircularNeeds(Exception):
@@ -94,7 +81,6 @@ class Allocation:
         self.of_provider[self.find_provider(agent)] += 1
 
     def find_share(self, repository: str) -> float:
-        """Return the repository's running attempts divided by its weight: the smallest share is served next."""
         return self.of_repository[repository] / self.board.repositories[repository].weight
 
     def find_provider(self, agent: str) -> str:
@@ -139,7 +125,6 @@ class Allocation:
         return agent not in worker.needs_model or bool(role.model or self.board.repositories[task.repository].model)
 
     def find_without_model(self, task: Task, role: Role) -> dict[str, str]:
-        """Return the agents that start only with a model, of which nobody named one, each with a worker."""
         return {
             agent: worker.id
             for worker in self.board.workers.values()
@@ -204,12 +189,13 @@ def list_candidates(board: Board) -> list[Task]:
     """Return the tasks that need an attempt: the task waits, or its hold has no attempt (next stage, redo)."""
     live = board.attempts
     return [
-        task for key, task in board.tasks.items() if task.state is WAITING or (task.state is HELD and key not in live)
+        task
+        for key, task in board.tasks.items()
+        if task.state is states.WAITING or (task.state is states.HELD and key not in live)
     ]
 
 
 def find_free_slots(board: Board) -> dict[str, int]:
-    """Return the workers with free slots, and the number of free slots."""
     free = {worker.id: worker.slots for worker in board.workers.values() if not worker.draining}
     for attempt in board.attempts.values():
         if attempt.worker in free:
@@ -236,7 +222,7 @@ def find_obstacle(task: Task, allocation: Allocation) -> str | None:
     if need is not None:
         return f"{need}, which it needs ({describe_state(board, task, need)})"
     # 3. Landing keeps up. Work that was handed in once goes on: it is what landing waits for.
-    if task.state is WAITING:
+    if task.state is states.WAITING:
         unsettled, limit = allocation.unsettled[repository.id], WIP_TRAINS * repository.train
         if unsettled >= limit:
             return f"landing: {unsettled} tasks wait for it, and at most {limit} may"
@@ -260,15 +246,16 @@ def find_obstacle(task: Task, allocation: Allocation) -> str | None:
 def explain_waits(board: Board) -> dict[TaskKey, str]:
     """Return one line for each unfinished task with the reason of its wait."""
     allocation = Allocation(board, find_free_slots(board))
-    waits = {key: describe_wait(task) for key, task in board.tasks.items() if task.state not in FINAL_STATES}
+    waits = {
+        key: states.describe_wait(task) for key, task in board.tasks.items() if task.state not in states.FINAL_STATES
+    }
     return waits | {task.key: find_obstacle(task, allocation) or "its turn" for task in list_candidates(board)}
 
 
 def find_open_need(task: Task, board: Board) -> str | None:
-    """Return the first intent needed by the task that has not landed."""
     for need in task.needs:
         needed = board.tasks.get((task.repository, need))
-        if needed is None or needed.state is not LANDED:
+        if needed is None or needed.state is not states.LANDED:
             return need
     return None
 
@@ -279,13 +266,12 @@ def describe_state(board: Board, task: Task, need: str) -> str:
 
 
 def queue_candidates(board: Board, candidates: Iterable[Task]) -> dict[str, Iterator[Task]]:
-    """Return by repository the tasks whose needs have landed: held tasks first, then by priority and longest tail."""
     queues: defaultdict[str, list[Task]] = defaultdict(list)
     for task in candidates:
         if not task.needs or find_open_need(task, board) is None:
             queues[task.repository].append(task)
     for queue in queues.values():
-        queue.sort(key=lambda task: (task.state is WAITING, -task.rank, -task.tail_s, task.intent))
+        queue.sort(key=lambda task: (task.state is states.WAITING, -task.rank, -task.tail_s, task.intent))
     return {repository: iter(queue) for repository, queue in queues.items()}
 
 
@@ -316,9 +302,8 @@ def measure_tails(tasks: Sequence[Task]) -> list[Task]:
 
 
 def find_blocked(board: Board) -> list[Task]:
-    """Return the waiting tasks, moved to blocked, that directly or transitively need a task that will not land."""
     known = board.tasks
-    waiting = [task for task in known.values() if task.state is WAITING and task.needs]
+    waiting = [task for task in known.values() if task.state is states.WAITING and task.needs]
     blocked: dict[TaskKey, Task] = {}
 
     def is_lost(key: TaskKey) -> bool:
@@ -326,33 +311,25 @@ def find_blocked(board: Board) -> list[Task]:
 
     while lost := [(task, need) for task in waiting for need in task.needs if is_lost((task.repository, need))]:
         for task, need in lost:
-            state = BLOCKED if (task.repository, need) in blocked else describe_state(board, task, need)
-            blocked[task.key] = move_task(task, BLOCKED, f"needs {need}, which is {state}")
+            state = states.BLOCKED if (task.repository, need) in blocked else describe_state(board, task, need)
+            blocked[task.key] = states.move_task(task, states.BLOCKED, f"needs {need}, which is {state}")
         waiting = [task for task in waiting if task.key not in blocked]
     return list(blocked.values())
 
 
 def find_crossed(allocation: Allocation, candidates: Iterable[Task]) -> list[Task]:
-    """Return the held tasks without an attempt whose write set overlaps with a further hold; each gives its paths back.
-
-    Two such tasks would otherwise wait for each other for ever.
-    """
     return [
-        move_task(task, WAITING, f"gave its paths back: {overlap[0]} {describe_overlap(overlap[1])}")
+        states.move_task(task, states.WAITING, f"gave its paths back: {overlap[0]} {describe_overlap(overlap[1])}")
         for task in candidates
-        if task.state is HELD and task.key not in allocation.live and (overlap := allocation.find_overlap(task))
+        if task.state is states.HELD and task.key not in allocation.live and (overlap := allocation.find_overlap(task))
     ]
 
 
 def find_unpaid(allocation: Allocation, candidates: Iterable[Task]) -> list[Task]:
-    """Return one task as a question to a person for each budget that no end of a running attempt can mend.
-
-    One answer is enough: once the budget is raised, the remaining tasks start by themselves.
-    """
     if not allocation.budgets:
         return []
     board = allocation.board
-    asked = [task.why for task in board.tasks.values() if task.state is ASKING]
+    asked = [task.why for task in board.tasks.values() if task.state is states.ASKING]
     asking: list[Task] = []
     for task in candidates:
         if task.key not in allocation.live and find_open_need(task, board) is None:
@@ -360,14 +337,15 @@ def find_unpaid(allocation: Allocation, candidates: Iterable[Task]) -> list[Task
             question = f"the budget of {name_budget(spent)} is used up" if spent else ""
             if spent and not any(why.startswith(question) for why in asked):
                 asking.append(
-                    move_task(task, ASKING, f"{question}; {describe_raise(task, board.find_role(task), spent)}")
+                    states.move_task(
+                        task, states.ASKING, f"{question}; {describe_raise(task, board.find_role(task), spent)}"
+                    )
                 )
                 asked.append(question)
     return asking
 
 
 def find_spent_budget(task: Task, role: Role, allocation: Allocation) -> SpendingBudget | None:
-    """Return a budget that keeps every agent of this task from a further attempt, whatever ends."""
     spent: SpendingBudget | None = None
     for wanted in list_wanted(task, role) or ("",):
         budgets = select_budgets(allocation.budgets.values(), task, wanted.partition("@")[0])
@@ -379,12 +357,10 @@ def find_spent_budget(task: Task, role: Role, allocation: Allocation) -> Spendin
 
 
 def list_wanted(task: Task, role: Role) -> tuple[str, ...]:
-    """Return the agents that may play the role, each as `agent` or `agent@worker`; empty for any."""
     return role.agents or task.agents if task.stage else task.agents or role.agents
 
 
 def find_short_budget(task: Task, role: Role, allocation: Allocation, agent: str = "") -> str | None:
-    """Return the name of a budget too small for a further attempt of this task."""
     budgets = select_budgets(allocation.budgets.values(), task, agent)
     amount = estimate_amount(task, role, budgets)
     return next((name_budget(budget) for budget in budgets if not can_reserve(budget, amount)), None)

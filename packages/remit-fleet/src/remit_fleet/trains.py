@@ -65,7 +65,6 @@ def bisect_train(members: Sequence[str], is_green: Callable[[Sequence[str]], boo
 
 
 def _count_green(members: Sequence[str], is_green: Callable[[Sequence[str]], bool]) -> int:
-    """Return the length of the longest green start of a red list."""
     green, red = 0, len(members)
     while red - green > 1:
         middle = (green + red) // 2

@@ -125,10 +125,6 @@ def evaluate(rules: OwnRules, command: ShellCommand, mode: str, words: Sequence[
 
 
 def find_permission(rules: Sequence[OwnRule], command: ShellCommand, *, exactly: bool = False) -> Permission | None:
-    """Return the permission if a rule allows each part of the command; with `exactly`, by its whole text.
-
-    In `auto` mode Claude Code ignores rules that allow arbitrary code, and only its own table lists these rules.
-    """
     if not command.plain:
         tool_wide = next((rule for rule in rules if rule.text in TOOL_WIDE), None)
         return Permission("allow", tool_wide) if tool_wide is not None and not exactly else None
@@ -145,7 +141,6 @@ def find_permission(rules: Sequence[OwnRule], command: ShellCommand, *, exactly:
 
 
 def allow_rule_covers(rule: str, text: str, *, exactly: bool) -> bool:
-    """Return True if an allow rule certainly covers a simple command."""
     match = BASH_RULE.fullmatch(rule)
     if match is None:
         return False
@@ -159,7 +154,6 @@ def allow_rule_covers(rule: str, text: str, *, exactly: bool) -> bool:
 
 
 def may_match_rule(rule: str, command: ShellCommand) -> bool:
-    """Return True if an ask or deny rule may apply to the command or to one of its parts."""
     match = BASH_RULE.fullmatch(rule)
     if match is None:
         return may_match_file_rule(rule, command)
@@ -184,7 +178,6 @@ def strip_quotes(text: str) -> str:
 
 
 def may_match_file_rule(rule: str, command: ShellCommand) -> bool:
-    """Return True if a rule about files may apply to a file that the command names."""
     match = FILE_RULE.fullmatch(rule)
     if match is None:
         return False
@@ -200,10 +193,6 @@ def may_match_file_rule(rule: str, command: ShellCommand) -> bool:
 
 
 def matches_pattern(content: str, text: str) -> bool:
-    """Return True if a text matches a rule's pattern, in which `*` stands for any text.
-
-    Takes time linear in the text: a repository may bring the rule, and an agent the command.
-    """
     first, *others = content.split("*")
     if not others or not text.startswith(first):
         return text == content

@@ -83,7 +83,6 @@ def build_tool_call_entry(
 
 
 def describe_operands(arguments: object) -> str:
-    """Describe the operands of a call: the command, the paths, or each argument with a value."""
     if isinstance(arguments, str):
         return ", ".join(PATCHED_FILE.findall(arguments)) or arguments
     given = as_object(arguments)

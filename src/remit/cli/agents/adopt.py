@@ -6,18 +6,7 @@ from pathlib import Path
 
 import click
 
-from remit.cli.agents.init import (
-    Setup,
-    ask_about_clones,
-    confirm,
-    done_text,
-    find_root_to_govern,
-    finish_setup,
-    needs_client,
-    plan_setup,
-    plan_text,
-    setup_document,
-)
+from remit.cli.agents import init
 from remit.cli.output import USAGE, Failure, command_options, emit, say
 from remit.cli.person_only import require_person
 from remit.core.acts import Act
@@ -61,7 +50,7 @@ def adopt(
     if never and (always or ci or yes):
         raise Failure("USAGE", "--never stands alone", exit_code=USAGE)
     environment = read_environment()
-    home, workspace = environment.home, find_root_to_govern(repo, environment.home)
+    home, workspace = environment.home, init.find_root_to_govern(repo, environment.home)
     require_person(Act.DECLINE if never else Act.ADOPT)
     asks_person = sys.stdin.isatty() and not (yes or ci or as_json)
     trusting = set(TRUSTING_AGENTS) if trust or (trust is None and (asks_person or ci)) else set[str]()
@@ -70,7 +59,7 @@ def adopt(
     except NoBaseCommit as error:
         raise Failure("NO_BASE_COMMIT", str(error), fix="check out with the whole history (fetch-depth: 0)") from None
     start = RepositoryStart(govern=not workspace.is_governed, mode=None, starter=False, adopts=True, base=base)
-    setup = plan_setup(workspace, home, None if no_agents else agents, start, trusting=trusting)
+    setup = init.plan_setup(workspace, home, None if no_agents else agents, start, trusting=trusting)
     if setup.carried is None and not workspace.is_governed:
         message = f"{str(workspace.root)!r} carries no rules in the commit that is checked out"
         raise Failure("NOTHING_TO_ADOPT", message, fix=NO_RULES_FIX)
@@ -83,17 +72,21 @@ def adopt(
         return
     if always and not find_remote(workspace):
         raise Failure("NO_REMOTE", "--always needs a remote `origin`, and there is none", fix="git remote add origin …")
-    has_changes = bool(setup.changed_files or start.govern or needs_client(setup))
+    has_changes = bool(setup.changed_files or start.govern or init.needs_client(setup))
     if has_changes and not (yes or ci):
-        say(plan_text(setup, False), err=as_json)
+        say(init.plan_text(setup, False), err=as_json)
     if has_changes and asks_person:
-        confirm(setup)
+        init.confirm(setup)
     elif has_changes and not (yes or ci):
         raise Failure("NOT_CONFIRMED", "nothing was changed: nobody is there to ask", fix="add --yes", exit_code=USAGE)
-    always = always or (asks_person and ask_about_clones(setup))
-    finish_setup(setup, environment.temporary, always=always)
-    emit(setup_document(setup), as_json, done_text(setup, False) if has_changes else describe_unchanged(setup, always))
+    always = always or (asks_person and init.ask_about_clones(setup))
+    init.finish_setup(setup, environment.temporary, always=always)
+    emit(
+        init.setup_document(setup),
+        as_json,
+        init.done_text(setup, False) if has_changes else describe_unchanged(setup, always),
+    )
 
 
-def describe_unchanged(setup: Setup, always: bool) -> str:
+def describe_unchanged(setup: init.Setup, always: bool) -> str:
     return f"{setup.headline} Further clones are adopted at once." if always else f"nothing to do: {setup.headline}"

@@ -21,14 +21,7 @@ from remit.gate.containment.agent_permissions import describe_rules
 from remit.gate.gate import Gate
 from remit.gate.governing.lives import mend_lives
 from remit.gate.governing.rules import load_rules, update_marker
-from remit.gate.people.adoption import (
-    AdoptSettingsError,
-    are_rules_declined,
-    find_adopting_pattern,
-    find_carried_rules,
-    read_adopt_settings,
-    read_adoption,
-)
+from remit.gate.people import adoption
 from remit.ledger.log_files import LedgerError
 from remit.servers.environment import read_environment
 from remit.wiring import doctor_checks
@@ -91,7 +84,7 @@ def run_checks(
     root = gate.found_workspace.root if gate.found_workspace else None
     if gate.is_governed:
         checks += doctor_checks.check_repository(gate)
-        if pattern := read_adoption(gate.workspace):
+        if pattern := adoption.read_adoption(gate.workspace):
             checks.append(DoctorCheck("ok", "adopted", f"by {sanitise_line(pattern)} in [adopt] of ~/{CONFIG_PATH}"))
         # An unreadable ledger has a check of its own.
         with suppress(LedgerError, OSError), open_index(gate.workspace) as index:
@@ -124,25 +117,23 @@ def run_checks(
 
 
 def check_ungoverned(gate: Gate) -> DoctorCheck:
-    """Check whether the clone carries rules that do not hold in it."""
     workspace, home = gate.found_workspace, gate.environment.home
     try:
-        read_adopt_settings(home)
-    except AdoptSettingsError as error:
+        adoption.read_adopt_settings(home)
+    except adoption.AdoptSettingsError as error:
         return DoctorCheck("fail", "repository", str(error), BY_HAND)
-    carried = find_carried_rules(workspace)
+    carried = adoption.find_carried_rules(workspace)
     if carried is None or workspace is None:
         return DoctorCheck("warn", "repository", "Remit does not govern here", "remit init")
-    if are_rules_declined(home, workspace):
+    if adoption.are_rules_declined(home, workspace):
         return DoctorCheck("warn", "repository", "its rules do not hold in this clone: you said so", "remit adopt")
-    pattern = find_adopting_pattern(home, workspace)
+    pattern = adoption.find_adopting_pattern(home, workspace)
     when = f"; they will from an agent's first call on ([adopt] {pattern})" if pattern else ""
     text = f"it carries Remit rules ({carried.mode}), and they do not hold in this clone{when}"
     return DoctorCheck("fail", "repository", text, "remit adopt")
 
 
 def check_console(home: Path) -> DoctorCheck:
-    """Check who can reach the console: this machine alone, or people who log in."""
     try:
         settings = read_remote_settings(home)
     except RemoteSetupRefused as error:

@@ -27,15 +27,7 @@ from remit.gate.facts.runtime_data import find_proposals, format_patterns, name_
 from remit.gate.gate import Gate
 from remit.gate.governing.rules import load_rules
 from remit.gate.intents.owned_files import describe_nested_rules
-from remit.gate.people.adoption import (
-    AdoptSettingsError,
-    CarriedRules,
-    add_adopted_remote,
-    adopt_workspace,
-    find_adopting_pattern,
-    find_carried_rules,
-    find_remote,
-)
+from remit.gate.people import adoption
 from remit.gate.people.trust import describe_untrusted
 from remit.servers.daemon import start_daemon
 from remit.servers.daemon_client import START_TIMEOUT_S, wait_for_daemon
@@ -99,7 +91,7 @@ class Setup(Struct, frozen=True):
     files: list[wire.FilePlan]
     start: RepositoryStart
     manifest: Manifest
-    carried: CarriedRules | None = None
+    carried: adoption.CarriedRules | None = None
     """Rules in the commit that is checked out, before this setup in force nowhere in the clone."""
 
     @property
@@ -193,9 +185,9 @@ def plan_setup(
     files = wire.plan_settings(found, place, words, server, manifest, trusting) if found else []
     if found:
         manifest = replace(manifest, moved={**manifest.moved, **moved})
-    carried = None if workspace.is_governed else find_carried_rules(workspace)
+    carried = None if workspace.is_governed else adoption.find_carried_rules(workspace)
     if carried is None and start.base:
-        carried = find_carried_rules(workspace, start.base)
+        carried = adoption.find_carried_rules(workspace, start.base)
     return Setup(workspace, home, found, files, start, manifest, carried)
 
 
@@ -207,8 +199,8 @@ def needs_client(setup: Setup) -> bool:
 
 def ask_about_clones(setup: Setup) -> bool:
     """Ask, at a first setup, whether further clones of the same remote are to be governed by their rules at once."""
-    remote = find_remote(setup.workspace) if setup.start.govern else ""
-    if not remote or find_adopting_pattern(setup.home, setup.workspace):
+    remote = adoption.find_remote(setup.workspace) if setup.start.govern else ""
+    if not remote or adoption.find_adopting_pattern(setup.home, setup.workspace):
         return False
     return click.confirm(f"Also in further clones of {sanitise_line(remote)}?", default=True)
 
@@ -216,10 +208,10 @@ def ask_about_clones(setup: Setup) -> bool:
 def finish_setup(setup: Setup, temporary: Path, *, always: bool) -> None:
     """Make the changes, and keep the remote for further clones if `always`. Raises Failure."""
     perform_setup(setup)
-    if always and (remote := find_remote(setup.workspace)):
+    if always and (remote := adoption.find_remote(setup.workspace)):
         try:
-            add_adopted_remote(setup.home, remote)
-        except (AdoptSettingsError, ConfigError) as error:
+            adoption.add_adopted_remote(setup.home, remote)
+        except (adoption.AdoptSettingsError, ConfigError) as error:
             raise Failure("CONFIG_INVALID", str(error), fix=f"write it into [adopt] remotes: {remote}") from None
     if setup.mode == "enforce" and (warning := describe_containment_warning(setup.home, temporary)):
         warn(warning)
@@ -259,7 +251,6 @@ def confirm(setup: Setup) -> bool:
 
 
 def name_runtime_data(setup: Setup) -> None:
-    """Ask once whether commands may change what looks like runtime data."""
     gate = Gate(setup.workspace, read_environment())
     try:
         proposed = find_proposals(setup.workspace, gate.rules.config.containment.data)
@@ -284,7 +275,6 @@ def name_runtime_data(setup: Setup) -> None:
 
 
 def perform_setup(setup: Setup) -> None:
-    """Make the changes: the client first, so that every hook finds its program."""
     manifest = setup.manifest.with_repository(setup.workspace.root)
     if setup.agents:
         hook_client.install_client(setup.home, manifest.client)
@@ -293,7 +283,7 @@ def perform_setup(setup: Setup) -> None:
     manifest = wire.write_plans(setup.files, setup.home, manifest, now, version("remit"))
     write_manifest(setup.home, manifest)
     if setup.start.adopts:
-        adopt_workspace(setup.home, setup.workspace, base=setup.start.base)
+        adoption.adopt_workspace(setup.home, setup.workspace, base=setup.start.base)
         return
     start_governing(setup.workspace, setup.start)
     register_repository(setup.home, setup.workspace)
@@ -415,7 +405,6 @@ def note_lines(setup: Setup) -> list[str]:
 
 
 def proposed_data_lines(setup: Setup) -> list[str]:
-    """Return what looks like runtime data and is not named. Nobody said yes to it: it is only told."""
     proposed = find_proposals(setup.workspace, load_rules(setup.workspace).config.containment.data)
     if not proposed:
         return []

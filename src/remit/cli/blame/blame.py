@@ -15,19 +15,10 @@ import click
 from msgspec import Struct
 from msgspec.structs import replace
 
+from remit.cli import output
 from remit.cli.ask_daemon import UNKNOWN_COLUMNS
 from remit.cli.blame.arguments import BlameArguments, BlameUsageError, option_name, parse_arguments
 from remit.cli.completion import INTENT, complete_files
-from remit.cli.output import (
-    Failure,
-    command_options,
-    encode_json,
-    find_readable_workspace,
-    folder_of_paths,
-    open_content_store,
-    open_index_or_empty,
-    path_in_workspace,
-)
 from remit.cli.screen import choose_pager, has_colour, show_in_pager
 from remit.core.call import MUTATION_CLASSES
 from remit.provenance.blame import annotated_output
@@ -83,7 +74,6 @@ class GitStyleCommand(click.Command):
     """A command with git's argument rules: `--` is kept, and unknown options are passed on unchanged."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse Remit's own options and leave the rest for git."""
         at = args.index("--") if "--" in args else len(args)
         return super().parse_args(ctx, [*args[:at], *(["--"] if at < len(args) else []), *args[at:]])
 
@@ -115,7 +105,7 @@ class GitStyleCommand(click.Command):
 @click.option(
     "--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Colour each intent's lines."
 )
-@command_options
+@output.command_options
 def blame(words: tuple[str, ...], repo: Path, as_json: bool, color: str, **only: Any) -> None:
     """Show for each line who wrote it, and under which intent.
 
@@ -127,7 +117,7 @@ def blame(words: tuple[str, ...], repo: Path, as_json: bool, color: str, **only:
     Signs: ✦ an agent, ● a person, ◐ both, · nobody saw it written. git tells which version of the file a line came
     with; the ledger tells who wrote what that version added.
     """
-    workspace, governed = find_readable_workspace(repo)
+    workspace, governed = output.find_readable_workspace(repo)
     caller = AskingProcess.of_this_process()
     question = read_question(words, workspace, repo, caller.folder, governed=governed)
     if question.arguments.contents == "-":
@@ -194,12 +184,12 @@ def read_question(
     words: Sequence[str], workspace: Workspace, repo: Path, caller_folder: Path | None = None, *, governed: bool = True
 ) -> BlameQuestion:
     """Parse the arguments into a question, without standard input. Raises Failure."""
-    folder = folder_of_paths(workspace, repo, caller_folder)
+    folder = output.folder_of_paths(workspace, repo, caller_folder)
     try:
         arguments = parse_arguments(words, folder)
     except BlameUsageError as error:
-        raise Failure("USAGE", str(error)) from error
-    path = path_in_workspace(workspace, repo, arguments.file, caller_folder)
+        raise output.Failure("USAGE", str(error)) from error
+    path = output.path_in_workspace(workspace, repo, arguments.file, caller_folder)
     nested = find_nested_repository(workspace, path)
     if nested and not folder.resolve().is_relative_to(workspace.root / nested):
         folder, arguments = workspace.root / nested, replace(arguments, file=path.removeprefix(nested))
@@ -239,7 +229,7 @@ def compose_reply(
     shown = [line for line in lines if only.matches(line)] if only.is_selective else lines
     notice = f"None of the {len(lines)} lines matches.\n" if only.is_selective and not shown else ""
     if as_json:
-        out = encode_json({"schema_version": 1, "data": {"lines": shown}}).encode() + b"\n"
+        out = output.encode_json({"schema_version": 1, "data": {"lines": shown}}).encode() + b"\n"
         return BlameReply(out, notice)
     style = BlameStyle(
         coloured=has_colour(color, caller.variables, is_terminal=columns > 0),
@@ -352,8 +342,8 @@ def answer_question(question: BlameQuestion, *, fewer: bool, only_lines: bool, n
         settings = ThreadedCall(partial(read_git_settings, git))
 
         # 2. The lines, of the content to blame instead of the work tree's, if one is given.
-        index = stack.enter_context(open_index_or_empty(workspace, governed=question.governed))
-        blamer = Blamer(workspace, index, open_content_store(workspace), question.path)
+        index = stack.enter_context(output.open_index_or_empty(workspace, governed=question.governed))
+        blamer = Blamer(workspace, index, output.open_content_store(workspace), question.path)
         options = arguments.tracing_options
         if arguments.contents is not None:
             options = tuple(option for option in options if not option.startswith("--contents"))
@@ -413,16 +403,14 @@ def uncommitted_lines(question: BlameQuestion, blamer: Blamer, error: GitError) 
 
 
 def git_failure(error: GitError, arguments: BlameArguments) -> Exception:
-    """Return git's complaint about the arguments as a Failure; return any other error unchanged."""
     message = error.message.partition("\n\n")[0].strip()[:2000]
-    return Failure("GIT", message, target=arguments.file) if error.code in GIT_REFUSAL_CODES else error
+    return output.Failure("GIT", message, target=arguments.file) if error.code in GIT_REFUSAL_CODES else error
 
 
 # -- its form ----------------------------------------------------------------------------------------------------
 
 
 def escape_newlines_in_paths(out: bytes, porcelain: BlamePorcelain) -> bytes:
-    """Replace line breaks in file names, which git prints unchanged, to keep each line on one row."""
     for path in {commit.version.path for commit in porcelain.commits.values() if commit.version}:
         if "\n" in path:
             raw = path.encode("utf-8", "surrogateescape")
@@ -455,7 +443,6 @@ def shorten_author(author: str) -> tuple[str, int]:
 def render_blame(
     arguments: BlameArguments, out: bytes, lines: Sequence[BlamedLine], shown: Sequence[BlamedLine], style: BlameStyle
 ) -> bytes:
-    """Return git's output `out` in the requested form with Remit's columns; `shown` is the selected part of `lines`."""
     wanted = {line.line for line in shown}
     if arguments.form == "text":
         raws = [raw for raw, line in zip(out.split(b"\n")[:-1], lines, strict=False) if line.line in wanted]

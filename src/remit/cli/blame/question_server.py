@@ -41,7 +41,6 @@ def parse_message(message: bytes) -> AskedCommand:
 
 
 def answer_message(message: bytes) -> bytes:
-    """Return the packed reply to a message."""
     try:
         return answer_command(parse_message(message))
     except (click.ClickException, click.exceptions.Exit, *known_errors(), *unavailable_errors()):
@@ -71,7 +70,6 @@ def answer_command(asked: AskedCommand) -> bytes:
 
 
 def reply_to(connection: socket.socket, message: bytes) -> None:
-    """Answer one client and close the connection. A client that is gone is no error."""
     with connection, suppress(OSError):
         connection.sendall(answer_message(message))
 

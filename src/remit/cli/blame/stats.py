@@ -81,7 +81,6 @@ def resolve_paths(workspace: Workspace, index: Index, repo: Path, paths: Sequenc
 
 
 def stats_view(figures: Figures, coverage: Sequence[str]) -> "Iterator[ViewPart]":
-    """Return the figures by subject: lines, agents, files, the ledger."""
     from remit.cli.view import TextTable, facts, heading, mark, styled_text
 
     # 1. Lines at HEAD by origin.

@@ -10,19 +10,9 @@ from typing import TYPE_CHECKING, cast
 import click
 from msgspec.structs import replace
 
+from remit.cli import output
 from remit.cli.blame.blame import grade_option
 from remit.cli.completion import complete_files
-from remit.cli.output import (
-    Failure,
-    emit,
-    emit_view,
-    folder_of_paths,
-    open_content_store,
-    open_index_or_empty,
-    path_in_workspace,
-    reading_context,
-    view_command_options,
-)
 from remit.cli.screen import DIFF_COLOURS
 from remit.gate.context import WorkspaceContext
 from remit.ledger.retention import describe_pruned_part, list_pruned_parts
@@ -47,7 +37,7 @@ SPOT_PATTERN = re.compile(r"(?P<file>.+?)(?::(?P<start>\d{1,9})(?:-(?P<end>\d{1,
 @click.argument("spot", metavar="FILE[:LINE[-LINE]] | COMMIT | RANGE", shell_complete=complete_files)
 @grade_option
 @click.option("--full", is_flag=True, help="All of it: every edit, whole texts, whole diffs.")
-@view_command_options
+@output.view_command_options
 def why(spot: str, grade: str | None, full: bool, repo: Path, as_json: bool) -> None:
     """Tell why lines are there: the intent, what was asked and said, the edit, and what surrounded it.
 
@@ -56,13 +46,13 @@ def why(spot: str, grade: str | None, full: bool, repo: Path, as_json: bool) -> 
 
     Examples: remit why src/auth.py:42-50, remit why HEAD, remit why main..HEAD
     """
-    context = reading_context(repo)
+    context = output.reading_context(repo)
     workspace = context.workspace
-    folder = folder_of_paths(workspace, repo)
+    folder = output.folder_of_paths(workspace, repo)
     file, lines = parse_spot(spot, folder)
-    path = path_in_workspace(workspace, repo, file)
-    with open_index_or_empty(workspace, governed=context.is_governed) as index:
-        store = open_content_store(workspace)
+    path = output.path_in_workspace(workspace, repo, file)
+    with output.open_index_or_empty(workspace, governed=context.is_governed) as index:
+        store = output.open_content_store(workspace)
         blamer = Blamer(workspace, index, store, path)
         if lines is None and names_commits(blamer.git, spot, folder):
             emit_summary(context, blamer, spot, as_json)
@@ -73,15 +63,14 @@ def why(spot: str, grade: str | None, full: bool, repo: Path, as_json: bool) -> 
             explanation = explainer.explain(path, lines)
         except NoSuchLines as error:
             fix = "name a file of this repository, and lines that it has, for example: src/app.py:10-20"
-            raise Failure("NOT_FOUND", str(error), target=path, fix=fix) from error
+            raise output.Failure("NOT_FOUND", str(error), target=path, fix=fix) from error
     if any(passage.record is None for passage in explanation.passages):
         pruned = map(describe_pruned_part, list_pruned_parts(workspace.log_folder))
         explanation = replace(explanation, remarks=(*explanation.remarks, *pruned))
-    emit(explanation, as_json, "" if as_json else colour_explanation(render_explanation(explanation, full=full)))
+    output.emit(explanation, as_json, "" if as_json else colour_explanation(render_explanation(explanation, full=full)))
 
 
 def names_commits(git: Git, spot: str, folder: Path) -> bool:
-    """Return whether `spot` names a commit or a range, and no file."""
     if is_a_path(folder / spot) or spot.startswith("-"):
         return False
     try:
@@ -94,11 +83,10 @@ def names_commits(git: Git, spot: str, folder: Path) -> bool:
 def emit_summary(context: WorkspaceContext, blamer: Blamer, commits: str, as_json: bool) -> None:
     known = (context.rules.document, partial(conversations, context)) if context.is_governed else (None, None)
     summary = summarize_commits(blamer, commits, *known)
-    emit_view(summary, as_json, lambda screen: commit_view(summary, screen))
+    output.emit_view(summary, as_json, lambda screen: commit_view(summary, screen))
 
 
 def colour_explanation(text: str) -> str:
-    """Return the text with diffs in git's colours and dimmed part names. Other text may begin like a diff line."""
     part, lines = "", list[str]()
     for line in text.split("\n"):
         name, rest = line[:LABEL_COLUMNS], line[LABEL_COLUMNS:]
@@ -116,13 +104,13 @@ def parse_spot(spot: str, folder: Path) -> tuple[str, tuple[int, int] | None]:
     """Return the file relative to `folder`, and its first and last line if named. Raises Failure."""
     match = SPOT_PATTERN.fullmatch(spot)
     if match is None:
-        raise Failure("USAGE", "no file was named", fix="for example: remit why src/app.py:10-20")
+        raise output.Failure("USAGE", "no file was named", fix="for example: remit why src/app.py:10-20")
     # The whole text may be a file's name.
     if match["start"] is None or (is_a_path(folder / spot) and not is_a_path(folder / match["file"])):
         return spot, None
     start, end = int(match["start"]), int(match["end"] or match["start"])
     if not 1 <= start <= end:
-        raise Failure("USAGE", f"{spot!r} names no lines", fix="the first line is 1, and comes before the last")
+        raise output.Failure("USAGE", f"{spot!r} names no lines", fix="the first line is 1, and comes before the last")
     return match["file"], (start, end)
 
 
@@ -138,7 +126,6 @@ MAX_FILES = 50
 
 
 def commit_view(summary: CommitSummary, screen: "Screen") -> "Iterator[ViewPart]":
-    """Return the commits, their lines by origin, intents, sessions and files."""
     # Imports rich, which answers about lines do not need.
     from remit.cli.view import GAP, TextTable, facts, join_texts, mark, styled_text
 

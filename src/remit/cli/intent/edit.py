@@ -196,7 +196,7 @@ def replace_patterns(intent: Intent, pairs: Iterable[tuple[str, str]]) -> tuple[
 
 
 def read_needs(gate: Gate, ids: Iterable[str], own: str = "") -> tuple[str, ...]:
-    """Return the intents that another needs. Raises IntentError for one that is not there, Failure for a circle."""
+    """Return the intents needed by an intent. Raises IntentError for a missing intent, Failure for a circle."""
     needed = tuple(gate.intents.get(name).id for name in dict.fromkeys(ids) if name)
     known = {intent.id: intent.dependencies for intent in gate.intents.document.intents}
     reached, waiting = set[str](), list(needed)

@@ -8,25 +8,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from remit.cli import output
 from remit.cli.completion import INTENT, complete_sessions
 from remit.cli.intent.bind import bind, unbind
 from remit.cli.intent.edit import edit, fork, new
 from remit.cli.intent.layout import archive, migrate, sync
 from remit.cli.intent.mend import merge, renumber, reopen, resolve
-from remit.cli.output import (
-    FINDINGS,
-    REFUSED,
-    Failure,
-    command_options,
-    emit,
-    emit_view,
-    governed_gate,
-    open_gate,
-    open_index,
-    say,
-    view_command_options,
-    warn,
-)
 from remit.cli.person_only import PERSON, is_below_agent, require_person, require_terminal
 from remit.cli.records.query import find_session
 from remit.cli.screen import Screen
@@ -35,16 +22,8 @@ from remit.core.call import SessionKey
 from remit.core.intent import STATUSES, Intent, Status
 from remit.gate.gate import Gate
 from remit.gate.governing.rules import ListedIntent
+from remit.gate.intents import person_edits
 from remit.gate.intents.owned_files import describe_nested_rules, lint_nested_rules
-from remit.gate.intents.person_edits import (
-    ChildrenOpen,
-    UnprovedCriteria,
-    change_status,
-    complete_intent,
-    find_unproved,
-    require_closed_children,
-    trust_commands,
-)
 from remit.gate.intents.refusals import IntentRefused, SwitchRefused, dependency_warnings, is_held
 from remit.workspace.place.workspace import ORCHESTRATION_FOLDER
 
@@ -77,52 +56,51 @@ for command in (new, fork, merge, edit, bind, unbind, resolve, renumber, reopen,
 
 @intent.command("list")
 @click.option("--status", type=click.Choice(STATUSES), help="Only those with this status.")
-@view_command_options
+@output.view_command_options
 def list_(status: str | None, repo: Path, as_json: bool) -> None:
     """List the intents."""
-    gate = governed_gate(repo)
+    gate = output.governed_gate(repo)
     rules, document = gate.rules, gate.intents.document
     intents = [rules.describe_intent(item) for item in document.intents if status is None or item.status == status]
     if document.errors:
-        warn(f"the files of intents have {len(document.errors)} errors; see `remit intent lint`")
+        output.warn(f"the files of intents have {len(document.errors)} errors; see `remit intent lint`")
     if nested := describe_nested_rules(gate.workspace):
-        warn(nested)
+        output.warn(nested)
 
     def list_view(screen: Screen) -> "Iterator[ViewPart]":
         from remit.cli.intent.intent_view import intent_table  # imports rich, which agents' calls never use
 
         yield intent_table(intents) if intents else NO_INTENTS
 
-    emit_view(intents, as_json, list_view)
+    output.emit_view(intents, as_json, list_view)
 
 
 @intent.command("show")
 @click.argument("intent_id", type=INTENT)
 @click.option("--block", is_flag=True, help="As agents are told it.")
-@view_command_options
+@output.view_command_options
 def show(intent_id: str, block: bool, repo: Path, as_json: bool) -> None:
     """Show an intent: scope, constraints, criteria, who works under it, and the newest records.
 
     In an agent's shell it is shown as agents are told it, as with --block.
     """
-    gate = governed_gate(repo)
+    gate = output.governed_gate(repo)
     shown = gate.intents.get(intent_id)
     if block or (not as_json and is_below_agent()):
-        emit(shown, as_json, gate.intents.format_block(shown))
+        output.emit(shown, as_json, gate.intents.format_block(shown))
         return
     listed = gate.rules.describe_intent(shown)
-    emit_view(listed, as_json, partial(one_intent_view, gate, listed))
+    output.emit_view(listed, as_json, partial(one_intent_view, gate, listed))
 
 
 def one_intent_view(gate: Gate, shown: ListedIntent, screen: Screen) -> "Iterator[ViewPart]":
-    """Return an intent with the sessions and the newest records under it."""
     from remit.cli.intent.intent_view import intent_parts
     from remit.cli.records.record_table import record_table
 
     state = gate.state
     keys = [key for key in state.list_recent_sessions() if state.active_session(key).intent_id == shown.id]
     yield from intent_parts(shown, [key.session_id for key in keys])
-    with open_index(gate.workspace) as index:
+    with output.open_index(gate.workspace) as index:
         newest = index.find(intent_id=shown.id, limit=MAX_NEWEST)
     if newest:
         yield ""
@@ -133,18 +111,18 @@ def one_intent_view(gate: Gate, shown: ListedIntent, screen: Screen) -> "Iterato
 @click.argument("intent_id", type=INTENT)
 @click.option("-n", "limit", type=click.IntRange(1), default=20, show_default=True, help="The newest so many versions.")
 @click.option("--version", "number", type=click.IntRange(1), metavar="N", help="Only this version, in full.")
-@view_command_options
+@output.view_command_options
 def history(intent_id: str, limit: int, number: int | None, repo: Path, as_json: bool) -> None:
     """Show the versions that an intent had: when it changed, by whom, and how."""
     from remit.gate.intents.history import MAX_VERSIONS, intent_history
 
-    gate = governed_gate(repo)
+    gate = output.governed_gate(repo)
     versions = intent_history(gate, intent_id, limit if number is None else MAX_VERSIONS)
     if number is not None:
         versions = [version for version in versions if version.version == number]
     if not versions:
         message = f"no version{'' if number is None else f' {number}'} of {intent_id!r} is recorded"
-        raise Failure("NOT_FOUND", message, fix="`remit intent list` names the intents")
+        raise output.Failure("NOT_FOUND", message, fix="`remit intent list` names the intents")
 
     def history_view(screen: Screen) -> "Iterator[ViewPart]":
         from remit.cli.intent.intent_view import version_parts  # imports rich, which agents' calls never use
@@ -152,17 +130,17 @@ def history(intent_id: str, limit: int, number: int | None, repo: Path, as_json:
         for version in versions:
             yield from version_parts(version, screen, is_full=number is not None)
 
-    emit_view(versions, as_json, history_view)
+    output.emit_view(versions, as_json, history_view)
 
 
 @intent.command("lint")
-@command_options
+@output.command_options
 def lint(repo: Path, as_json: bool) -> None:
     """Check the files of intents; exit 1 where one has errors."""
     from remit.gate.intents.history import lint_against_records
     from remit.gate.intents.owned_files import lint_dead_scopes
 
-    gate = open_gate(repo)
+    gate = output.open_gate(repo)
     findings = [
         *gate.intents.lint(),
         *lint_dead_scopes(gate.workspace, gate.intents.document),
@@ -175,7 +153,7 @@ def lint(repo: Path, as_json: bool) -> None:
         place = f"{ORCHESTRATION_FOLDER}/{finding.place}" if finding.file else ORCHESTRATION_FOLDER
         lines.append(f"{place}: {finding.severity}: {finding.code}: {finding.message}{about}")
     failed = any(finding.severity == "error" for finding in findings)
-    emit(findings, as_json, lines or "the intents are fine", FINDINGS if failed else 0)
+    output.emit(findings, as_json, lines or "the intents are fine", output.FINDINGS if failed else 0)
 
 
 @intent.command("select")
@@ -183,7 +161,7 @@ def lint(repo: Path, as_json: bool) -> None:
 @click.option("--reasoning", default="", metavar="TEXT", help="Why this one; kept in the ledger.")
 @click.option("--expect", multiple=True, metavar="PATH", help="A file that will change; repeatable.")
 @session_option
-@command_options
+@output.command_options
 def select(
     intent_id: str, reasoning: str, expect: tuple[str, ...], session: str | None, repo: Path, as_json: bool
 ) -> None:
@@ -191,11 +169,11 @@ def select(
 
     Run by an agent in its shell, the agent's hook has selected already; this prints what binds the agent.
     """
-    gate = governed_gate(repo)
+    gate = output.governed_gate(repo)
     if is_below_agent():
         selected = gate.intents.get(intent_id)  # by the agent's hook
         warn_about_needs(gate, selected)
-        emit(selected, as_json, gate.intents.format_block(selected))
+        output.emit(selected, as_json, gate.intents.format_block(selected))
         return
     key = choose_session(gate, session)
     try:
@@ -206,8 +184,8 @@ def select(
         require_person(Act.BIND_INTENT)
         selection = gate.intents.select(key, PERSON, intent_id, reasoning=reasoning, expected=expect, said_by=PERSON)
     for warning in selection.warnings:
-        warn(warning)
-    emit(selection, as_json, selection.block)
+        output.warn(warning)
+    output.emit(selection, as_json, selection.block)
 
 
 @intent.command("propose")
@@ -246,30 +224,30 @@ AGENT_REQUEST_NOTICE = (
 def say_asked(by_hand: str) -> None:
     """Say where the answer stands, to an agent; a person does it by hand. Raises Failure."""
     if not is_below_agent():
-        raise Failure("FOR_AGENTS", "an agent asks this from its shell", fix=f"you need not ask: `{by_hand}`")
-    emit({"asked": True}, as_json=False, text=AGENT_REQUEST_NOTICE)
+        raise output.Failure("FOR_AGENTS", "an agent asks this from its shell", fix=f"you need not ask: `{by_hand}`")
+    output.emit({"asked": True}, as_json=False, text=AGENT_REQUEST_NOTICE)
 
 
 @intent.command("clear")
 @session_option
-@command_options
+@output.command_options
 def clear(session: str | None, repo: Path, as_json: bool) -> None:
     """Release a session's intent."""
-    gate = governed_gate(repo)
+    gate = output.governed_gate(repo)
     if is_below_agent():
-        emit({"released": None}, as_json, "released, if one was active")
+        output.emit({"released": None}, as_json, "released, if one was active")
         return
     key, said_by = choose_session(gate, session), ""
     if is_held(gate.state.active_session(key).source):
         require_person(Act.UNBIND_INTENT)
         said_by = PERSON
     released = gate.intents.clear(key, PERSON, said_by=said_by)
-    emit({"released": released}, as_json, f"{released} is released" if released else "no intent was active")
+    output.emit({"released": released}, as_json, f"{released} is released" if released else "no intent was active")
 
 
 def warn_about_needs(gate: Gate, intent: Intent) -> None:
     for warning in dependency_warnings(intent, gate.intents.document.intents):
-        warn(warning)
+        output.warn(warning)
 
 
 def choose_session(gate: Gate, session: str | None) -> SessionKey:
@@ -277,7 +255,7 @@ def choose_session(gate: Gate, session: str | None) -> SessionKey:
         return SessionKey(find_session(gate, session))
     known = gate.state.list_recent_sessions(2)
     if len(known) != 1:
-        raise Failure(
+        raise output.Failure(
             "WHICH_SESSION",
             "no session is known here" if not known else "several sessions are known here",
             fix="name one with --session; `remit status` lists them" if known else "remit intent bind ID --worktree",
@@ -289,25 +267,25 @@ def choose_session(gate: Gate, session: str | None) -> SessionKey:
 @click.argument("intent_id", type=INTENT)
 @click.option("--notes", required=True, help="How it was verified.")
 @force_option
-@command_options
+@output.command_options
 def complete(intent_id: str, notes: str, force: bool, repo: Path, as_json: bool) -> None:
     """Close an intent as DONE. The commands of its criteria run first, and have to pass. Those that nobody on this
     machine trusts are no proof: at a terminal you are asked what to do about them, elsewhere the intent stays open.
 
     Run by an agent in its shell, the hook of the agent has closed it; this prints how it stands.
     """
-    gate = governed_gate(repo)
+    gate = output.governed_gate(repo)
     if is_below_agent():
         closed = gate.intents.get(intent_id)  # by the agent's hook
         warn_about_needs(gate, closed)
-        emit(closed, as_json, f"{closed.id} is {closed.status}")
+        output.emit(closed, as_json, f"{closed.id} is {closed.status}")
         return
     require_person(Act.MOVE_INTENT)
     check_children(gate, intent_id, force=force)
     before = gate.intents.get(intent_id).status
     closed = complete_at_terminal(gate, intent_id, notes)
     warn_about_needs(gate, closed)
-    emit(closed, as_json, f"{closed.id}: {before} -> {closed.status}")
+    output.emit(closed, as_json, f"{closed.id}: {before} -> {closed.status}")
 
 
 @intent.command("set-status")
@@ -315,74 +293,77 @@ def complete(intent_id: str, notes: str, force: bool, repo: Path, as_json: bool)
 @click.argument("status", type=click.Choice(STATUSES))
 @click.option("--notes", default="", help="Why; kept in the ledger.")
 @force_option
-@command_options
+@output.command_options
 def set_status(intent_id: str, status: Status, notes: str, force: bool, repo: Path, as_json: bool) -> None:
     """Move an intent along its life."""
     require_person(Act.MOVE_INTENT)
-    gate = governed_gate(repo)
+    gate = output.governed_gate(repo)
     if status == "DONE":
         check_children(gate, intent_id, force=force)
     before = gate.intents.get(intent_id).status
     is_done = status == "DONE" and before != "DONE"
-    moved = complete_at_terminal(gate, intent_id, notes) if is_done else change_status(gate, intent_id, status, notes)
-    emit(moved, as_json, f"{moved.id}: {before} -> {moved.status}")
+    moved = (
+        complete_at_terminal(gate, intent_id, notes)
+        if is_done
+        else person_edits.change_status(gate, intent_id, status, notes)
+    )
+    output.emit(moved, as_json, f"{moved.id}: {before} -> {moved.status}")
 
 
 def complete_at_terminal(gate: Gate, intent_id: str, notes: str) -> Intent:
-    """Close an intent as DONE; at a terminal, a person decides about commands that may not run, and those that fail."""
-    unproved = find_unproved(gate, intent_id)
+    unproved = person_edits.find_unproved(gate, intent_id)
     try:
         if not unproved:
-            return complete_intent(gate, intent_id, notes)
-        error: IntentRefused | UnprovedCriteria = UnprovedCriteria(intent_id, unproved)
+            return person_edits.complete_intent(gate, intent_id, notes)
+        error: IntentRefused | person_edits.UnprovedCriteria = person_edits.UnprovedCriteria(intent_id, unproved)
     except IntentRefused as refused:
         error = refused
     if not sys.stdin.isatty():
         raise report_unproved(error)
-    say(str(error))
+    output.say(str(error))
     trusting = "y = trust and run, " if unproved else ""
     match click.prompt(f"{trusting}s = complete without it (recorded), n", default="n").strip().lower():
         case "y" | "yes" if unproved:
             require_terminal(Act.TRUST)
-            trust_commands(gate, gate.intents.get(intent_id), unproved)
-            return complete_intent(gate, intent_id, notes)
+            person_edits.trust_commands(gate, gate.intents.get(intent_id), unproved)
+            return person_edits.complete_intent(gate, intent_id, notes)
         case "s":
-            return complete_intent(gate, intent_id, notes, without_proof=True)
+            return person_edits.complete_intent(gate, intent_id, notes, without_proof=True)
         case _:
             raise report_unproved(error)
 
 
-def report_unproved(error: IntentRefused | UnprovedCriteria) -> Exception:
+def report_unproved(error: IntentRefused | person_edits.UnprovedCriteria) -> Exception:
     if isinstance(error, IntentRefused):
         return error
     fix = "run it in a terminal, which asks you, or `remit trust` first"
-    return Failure("UNPROVED_CRITERIA", str(error), fix=fix, exit_code=REFUSED)
+    return output.Failure("UNPROVED_CRITERIA", str(error), fix=fix, exit_code=output.REFUSED)
 
 
 def check_children(gate: Gate, intent_id: str, *, force: bool) -> None:
     try:
-        children = require_closed_children(gate, intent_id, force=force)
-    except ChildrenOpen as error:
+        children = person_edits.require_closed_children(gate, intent_id, force=force)
+    except person_edits.ChildrenOpen as error:
         fix = "finish the children first, or say --force to close the parent all the same"
-        raise Failure("CHILDREN_OPEN", str(error), fix=fix, exit_code=REFUSED) from error
+        raise output.Failure("CHILDREN_OPEN", str(error), fix=fix, exit_code=output.REFUSED) from error
     if children:
-        warn(f"closed before its children: {children}")
+        output.warn(f"closed before its children: {children}")
 
 
 @intent.command("delete")
 @click.argument("intent_id", type=INTENT)
-@command_options
+@output.command_options
 def delete(intent_id: str, repo: Path, as_json: bool) -> None:
     """Take out a DRAFT that nothing was recorded under."""
     require_person(Act.DELETE_INTENT)
-    governed_gate(repo).intents.delete(intent_id, by=PERSON)
-    emit({"deleted": intent_id}, as_json, f"{intent_id} is gone")
+    output.governed_gate(repo).intents.delete(intent_id, by=PERSON)
+    output.emit({"deleted": intent_id}, as_json, f"{intent_id} is gone")
 
 
 @click.command("map")
 @click.option("--check", is_flag=True, help="Write nothing; exit 1 where the file differs.")
 @click.option("--anew", is_flag=True, help="Read the whole ledger again, and trust nothing that was kept.")
-@command_options
+@output.command_options
 def map_(check: bool, anew: bool, repo: Path, as_json: bool) -> None:
     """Write .orchestration/intent_map.md: which intent changed which parts of which files.
 
@@ -397,11 +378,11 @@ def map_(check: bool, anew: bool, repo: Path, as_json: bool) -> None:
     from remit.core.code.grammars import list_missing_grammars
     from remit.provenance.map.intent_map_file import IntentMap
 
-    gate = governed_gate(repo)
+    gate = output.governed_gate(repo)
     map_file = IntentMap.open(gate.workspace, gate.recorder.log.name, gate.recorder.machine)
     if check and not map_file.holds_text(map_file.rebuild() if anew else map_file.render_current()):
         message = f"{str(map_file.path)!r} is not what the ledger says"
-        raise Failure("MAP_DIFFERS", message, fix="run `remit map`", exit_code=FINDINGS)
+        raise output.Failure("MAP_DIFFERS", message, fix="run `remit map`", exit_code=output.FINDINGS)
     changed = not check and (map_file.write_rebuilt() if anew else map_file.write_current())
     unknown = list_missing_grammars()
     text = f"{map_file.path} {'written' if changed else 'is as the ledger says'}"
@@ -409,4 +390,4 @@ def map_(check: bool, anew: bool, repo: Path, as_json: bool) -> None:
         text += f"\nwithout names for {', '.join(unknown)}: run `pip install --force-reinstall remit`"
     kept_up = map_file.is_ignored_by_git
     data = {"path": str(map_file.path), "changed": changed, "kept_up": kept_up, "unknown_languages": list(unknown)}
-    emit(data, as_json, text + ("" if kept_up else TRACKED_NOTE))
+    output.emit(data, as_json, text + ("" if kept_up else TRACKED_NOTE))

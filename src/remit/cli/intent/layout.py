@@ -9,14 +9,7 @@ from remit.cli.output import FINDINGS, command_options, emit, governed_gate
 from remit.cli.person_only import require_person
 from remit.core.acts import Act
 from remit.core.untrusted_input import sanitise_line
-from remit.gate.intents.migration import (
-    Migration,
-    archive_ended,
-    list_lagging,
-    migrate_to_files,
-    migrate_to_list,
-    sync_files,
-)
+from remit.gate.intents import migration
 from remit.ledger.parse_time import parse_time
 from remit.wiring.repository_setup import ignore_view, show_list, write_readme
 
@@ -39,13 +32,13 @@ def migrate(dry_run: bool, layout: str, repo: Path, as_json: bool) -> None:
         ignore_view(gate.workspace)
 
     if layout == "files":
-        made = migrate_to_files(gate, dry_run=dry_run, ignore_view=prepare)
+        made = migration.migrate_to_files(gate, dry_run=dry_run, ignore_view=prepare)
     else:
-        made = migrate_to_list(gate, dry_run=dry_run, show_list=lambda: show_list(gate.workspace))
+        made = migration.migrate_to_list(gate, dry_run=dry_run, show_list=lambda: show_list(gate.workspace))
     emit(made, as_json, describe_migration(made, dry_run=dry_run))
 
 
-def describe_migration(made: Migration, *, dry_run: bool) -> list[str]:
+def describe_migration(made: migration.Migration, *, dry_run: bool) -> list[str]:
     would = "would be " if dry_run else ""
     lines = [
         *(f"{would}written  {sanitise_line(name)}" for name in made.written),
@@ -69,7 +62,7 @@ def archive(before: str, dry_run: bool, repo: Path, as_json: bool) -> None:
     require_person(Act.EDIT_INTENT)
     gate = governed_gate(repo)
     time = datetime.fromisoformat(parse_time(before, datetime.fromtimestamp(gate.environment.clock.now(), UTC)))
-    made = archive_ended(gate, time, dry_run=dry_run)
+    made = migration.archive_ended(gate, time, dry_run=dry_run)
     nothing = f"no intent with a file of its own ended before {sanitise_line(before, 60)}"
     emit(made, as_json, describe_migration(made, dry_run=dry_run) if made.written else nothing)
 
@@ -85,9 +78,9 @@ def sync(check: bool, repo: Path, as_json: bool) -> None:
     """
     gate = governed_gate(repo)
     if check:
-        lagging = list_lagging(gate)
+        lagging = migration.list_lagging(gate)
     else:
         require_person(Act.MOVE_INTENT)
-        lagging = sync_files(gate)
+        lagging = migration.sync_files(gate)
     lines = [f"{intent.id}: {intent.status}{' is not in its file' if check else ''}" for intent in lagging]
     emit(lagging, as_json, lines or "the files say what the records say", FINDINGS if check and lagging else 0)

@@ -86,7 +86,6 @@ def read_request(given: str, root: Path) -> tuple[str, str]:
 
 
 def read_issue(url: str) -> str:
-    """Return title and text of an issue by the person's own `gh` or `glab`; the address where neither tells."""
     parts = urlsplit(url)
     is_plain = ISSUE_PATH.fullmatch(parts.path) and not parts.query and not parts.username and parts.scheme == "https"
     program = "glab" if "gitlab" in (parts.hostname or "") or "/-/" in parts.path else "gh"

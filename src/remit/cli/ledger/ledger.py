@@ -8,31 +8,14 @@ from tempfile import TemporaryDirectory
 import click
 import msgspec
 
-from remit.cli.output import (
-    INTEGRITY,
-    UNAVAILABLE,
-    Failure,
-    command_options,
-    emit,
-    governed_gate,
-    say,
-    yes_option,
-)
+from remit.cli import output
 from remit.cli.person_only import require_confirmation, require_person
 from remit.core import tree_head
 from remit.core.acts import Act
 from remit.core.formats.foreign_records import convert_foreign_file
 from remit.core.untrusted_input import sanitise_line
 from remit.gate.gate import Gate
-from remit.gate.records import share_logs
-from remit.gate.records.check_logs import (
-    LedgerPruning,
-    acknowledge_findings,
-    check_ledger,
-    find_tracked_log_faults,
-    plan_log_pruning,
-    prune_log,
-)
+from remit.gate.records import check_logs, share_logs
 from remit.gate.records.tree_heads import make_head, newest_head, read_private_key
 from remit.gate.records.tree_heads import write_head_note as write_witness
 from remit.ledger.findings import ACKNOWLEDGEABLE_CODES, LedgerFinding
@@ -63,18 +46,18 @@ def ledger() -> None:
 
 @ledger.command("verify")
 @click.option("--heads", "show_heads", is_flag=True, help="Also say how far a signature reaches.")
-@command_options
+@output.command_options
 def verify(show_heads: bool, repo: Path, as_json: bool) -> None:
     """Check that no record was altered, removed, doubled or moved; exit 5 where one was.
 
     Every tree head that is found is held against the log: beside it, in its records, in commits' notes,
     and in logs shared under refs/remit/log/ or as tracked files. What is wrong with such files is a warning.
     """
-    gate = governed_gate(repo)
+    gate = output.governed_gate(repo)
     folder = gate.recorder.log.folder
-    report = check_ledger(gate.recorder, gate.rules.config)
+    report = check_logs.check_ledger(gate.recorder, gate.rules.config)
     heads = report.heads
-    findings = [*report.findings, *find_tracked_log_faults(gate.recorder)]
+    findings = [*report.findings, *check_logs.find_tracked_log_faults(gate.recorder)]
     count = sum(1 for _ in read_leaves(folder))
     # The first record after the last error: 0 without errors, None if the end is broken.
     broken = [finding for finding in report.chain_findings if finding.severity == "error"]
@@ -107,12 +90,12 @@ def verify(show_heads: bool, repo: Path, as_json: bool) -> None:
         lines.append(f"the first {heads.witnessed} records are those of the newest tree head ({heads.newest}){rest}")
     elif failed or show_heads:
         lines.append(f"no tree head bears the log out: its {count} records are unwitnessed")
-    emit(data, as_json, lines, INTEGRITY if failed else 0)
+    output.emit(data, as_json, lines, output.INTEGRITY if failed else 0)
 
 
 @ledger.command("repair")
-@yes_option
-@command_options
+@output.yes_option
+@output.command_options
 def repair(yes: bool, repo: Path, as_json: bool) -> None:
     """Acknowledge what `remit ledger verify` finds in a whole chain: another machine's records, a lost head.
 
@@ -120,21 +103,21 @@ def repair(yes: bool, repo: Path, as_json: bool) -> None:
     that were altered, removed or moved stay errors. Only a person may do this.
     """
     require_person(Act.REPAIR_LEDGER)
-    gate = governed_gate(repo)
+    gate = output.governed_gate(repo)
     # Appending records any damage found, and the new head signs the record.
     make_head(gate.recorder, whole=True)
-    errors = check_ledger(gate.recorder, gate.rules.config).errors
+    errors = check_logs.check_ledger(gate.recorder, gate.rules.config).errors
     repairable = [finding for finding in errors if finding.code in ACKNOWLEDGEABLE_CODES]
     if repairable:
-        say("\n".join(map(finding_line, repairable)), err=True)
+        output.say("\n".join(map(finding_line, repairable)), err=True)
         question = f"{len(repairable)} findings would be acknowledged in the log, for good"
         require_confirmation(yes, question, "add --yes")
-        acknowledge_findings(gate.recorder, repairable)
-    left = check_ledger(gate.recorder, gate.rules.config).errors
+        check_logs.acknowledge_findings(gate.recorder, repairable)
+    left = check_logs.check_ledger(gate.recorder, gate.rules.config).errors
     lines = [finding_line(finding) for finding in left]
     lines.append(f"{len(repairable)} findings acknowledged" if repairable else "there is nothing to acknowledge")
     lines += ["the rest shows that records were altered or removed, which nothing mends"] if left else []
-    emit({"acknowledged": repairable, "left": list(left)}, as_json, lines, INTEGRITY if left else 0)
+    output.emit({"acknowledged": repairable, "left": list(left)}, as_json, lines, output.INTEGRITY if left else 0)
 
 
 def finding_line(finding: LedgerFinding) -> str:
@@ -143,41 +126,45 @@ def finding_line(finding: LedgerFinding) -> str:
 
 
 @ledger.command("head")
-@command_options
+@output.command_options
 def head(repo: Path, as_json: bool) -> None:
     """Sign the log as it is now, and show the signed note."""
-    signed = make_head(governed_gate(repo).recorder, whole=True)
+    signed = make_head(output.governed_gate(repo).recorder, whole=True)
     if signed is None:
-        raise Failure("NOT_FOUND", "the log is empty, so there is nothing to sign")
-    emit({"note": signed.note}, as_json, signed.note.rstrip("\n"))
+        raise output.Failure("NOT_FOUND", "the log is empty, so there is nothing to sign")
+    output.emit({"note": signed.note}, as_json, signed.note.rstrip("\n"))
 
 
 @ledger.command("witness")
 @click.argument("commit", default="HEAD")
-@command_options
+@output.command_options
 def witness(commit: str, repo: Path, as_json: bool) -> None:
     """Write the newest tree head into the note of COMMIT, under refs/notes/remit; the work tree stays as it is."""
-    recorder = governed_gate(repo).recorder
+    recorder = output.governed_gate(repo).recorder
     note = newest_head(recorder.log.folder)
     if note is None:
         signed = make_head(recorder, whole=True)
         note = signed.note if signed else ""
     if not note:
-        raise Failure("NOT_FOUND", "the log is empty, so there is nothing to witness")
+        raise output.Failure("NOT_FOUND", "the log is empty, so there is nothing to witness")
     name = write_witness(recorder, commit, note, shown=True)
     if name is None:
-        raise Failure("NOT_FOUND", f"{commit!r} is no commit here", fix="name one that `git log` shows", target=commit)
-    emit({"commit": name, "note": note}, as_json, f"the newest tree head stands in the note of commit {name[:12]}")
+        raise output.Failure(
+            "NOT_FOUND", f"{commit!r} is no commit here", fix="name one that `git log` shows", target=commit
+        )
+    output.emit(
+        {"commit": name, "note": note}, as_json, f"the newest tree head stands in the note of commit {name[:12]}"
+    )
 
 
 @ledger.command("key")
-@command_options
+@output.command_options
 def key(repo: Path, as_json: bool) -> None:
     """Show this machine's public key, for `trusted_keys` in a teammate's remit.toml."""
-    recorder = governed_gate(repo).recorder
+    recorder = output.governed_gate(repo).recorder
     public = tree_head.derive_public_key(read_private_key(recorder.environment.home))
     text = tree_head.format_verifier_key(recorder.log.name, public)
-    emit({"key": text, "public": public.hex(), "log": recorder.log.name}, as_json, text)
+    output.emit({"key": text, "public": public.hex(), "log": recorder.log.name}, as_json, text)
 
 
 # --- other logs --------------------------------------------------------------------------------------------
@@ -185,14 +172,14 @@ def key(repo: Path, as_json: bool) -> None:
 
 @click.command("import")
 @click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
-@command_options
+@output.command_options
 def import_(file: Path, repo: Path, as_json: bool) -> None:
     """Take in Agent Trace files (JSON or JSON Lines), other machines' logs, and the ledgers of older tools.
 
     They are read beside our records, marked as imported and unproved. `remit blame` takes a line from them only where
     the file's hash, or that of the lines, is the one that they name.
     """
-    gate = governed_gate(repo)
+    gate = output.governed_gate(repo)
     if file.stat().st_size > MAX_IMPORT_BYTES:
         raise NothingToImport(file, f"it is larger than {MAX_IMPORT_BYTES >> 20} MiB")
     converted = convert_foreign_file(file.read_bytes())
@@ -209,7 +196,7 @@ def import_(file: Path, repo: Path, as_json: bool) -> None:
     traces, unread = converted.traces, converted.unread
     text = f"{imported.records} records, {traces} of them from other tools, and {imported.older} lines of older tools"
     text += f"; {unread} lines are none that Remit knows" if unread else ""
-    emit({**msgspec.to_builtins(imported), "traces": traces, "unread": unread}, as_json, text)
+    output.emit({**msgspec.to_builtins(imported), "traces": traces, "unread": unread}, as_json, text)
 
 
 # --- sharing with teammates ---------------------------------------------------------------------------------
@@ -219,7 +206,7 @@ def import_(file: Path, repo: Path, as_json: bool) -> None:
 @click.argument("remote", required=False)
 @click.option("--local", is_flag=True, help="Only write the ref here; push nothing. A tracked log is never pushed.")
 @click.option("--stage", is_flag=True, help="Where the log is a tracked file: only stage it, for your own commit.")
-@command_options
+@output.command_options
 def push(remote: str | None, local: bool, stage: bool, repo: Path, as_json: bool) -> None:
     """Share this machine's log, as [share] log in remit.toml says; a push is never forced.
 
@@ -231,37 +218,39 @@ def push(remote: str | None, local: bool, stage: bool, repo: Path, as_json: bool
     taken back.
     """
     index = os.environ.get("GIT_INDEX_FILE", "")
-    gate = governed_gate(repo)
+    gate = output.governed_gate(repo)
     if gate.workspace.common_dir is None:
-        raise Failure("NO_GIT", "a log is shared by way of git, and this folder is no git repository", fix="git init")
+        raise output.Failure(
+            "NO_GIT", "a log is shared by way of git, and this folder is no git repository", fix="git init"
+        )
     setting = gate.rules.config.share.log
     if setting == "off":
         fix = 'set `log = "ref"`, or "tree", under [share] in .orchestration/remit.toml'
-        raise Failure("NOT_SHARED", f"this repository shares no log: [share] log is {setting!r}", fix=fix)
+        raise output.Failure("NOT_SHARED", f"this repository shares no log: [share] log is {setting!r}", fix=fix)
     if setting == "tree":
         push_tracked(gate, remote, stage, index, as_json)
         return
     if stage:
         fix = 'set `log = "tree"` under [share], or leave --stage out'
-        raise Failure("USAGE", "a log that is shared as a ref is not staged", fix=fix)
+        raise output.Failure("USAGE", "a log that is shared as a ref is not staged", fix=fix)
     try:
         shared = share_logs.write_log_ref(gate.recorder)
     except SharedLogDiffers as error:
-        raise Failure.from_error(error, "INTEGRITY", exit_code=INTEGRITY) from error
+        raise output.Failure.from_error(error, "INTEGRITY", exit_code=output.INTEGRITY) from error
     target = remote or "origin"
     if not local:
         LogRefs(gate.workspace).push_log(target, shared.ref, shared.tip)
     lines = [f"{shared.ref} has {shared.files} segments, {shared.fresh} of them new or longer"]
     lines += [f"left out: {name} was pruned before it was shared" for name in shared.absent]
     lines.append("pushed nowhere" if local else f"pushed to {sanitise_line(target)}")
-    emit({**msgspec.to_builtins(shared), "pushed": not local}, as_json, lines)
+    output.emit({**msgspec.to_builtins(shared), "pushed": not local}, as_json, lines)
 
 
 def push_tracked(gate: Gate, remote: str | None, stage: bool, index: str, as_json: bool) -> None:
     """Write the tracked log, and commit or stage it. `index` is the index named by a git hook. Raises Failure."""
     if remote is not None:
         message = 'with `log = "tree"` the log goes where its branch goes, and Remit pushes no branch'
-        raise Failure("USAGE", message, fix=f"remit ledger push, then git push {sanitise_line(remote)}")
+        raise output.Failure("USAGE", message, fix=f"remit ledger push, then git push {sanitise_line(remote)}")
     # `git commit --all` passes its index to hooks; the index of a commit of named paths git discards: nothing is added.
     named, lock = Path(index).absolute(), Path(f"{gate.workspace.git_dir}/index.lock")
     is_of_commit = bool(index) and lock.exists() and named.exists() and named.samefile(lock)
@@ -272,12 +261,12 @@ def push_tracked(gate: Gate, remote: str | None, stage: bool, index: str, as_jso
             gate.recorder, commit=not stage and not index, index=lock if is_of_commit else None
         )
     except share_logs.TrackedLogDiffers as error:
-        raise Failure.from_error(error, "INTEGRITY", exit_code=INTEGRITY) from error
+        raise output.Failure.from_error(error, "INTEGRITY", exit_code=output.INTEGRITY) from error
     except share_logs.LogNotTrackable as error:
-        raise Failure.from_error(error, "INVALID") from error
+        raise output.Failure.from_error(error, "INVALID") from error
     except IndexLocked as error:
-        raise Failure.from_error(error, "UNAVAILABLE", exit_code=UNAVAILABLE) from error
-    emit(report, as_json, describe_tracked_log(report))
+        raise output.Failure.from_error(error, "UNAVAILABLE", exit_code=output.UNAVAILABLE) from error
+    output.emit(report, as_json, describe_tracked_log(report))
 
 
 def describe_tracked_log(report: share_logs.TrackedLogReport) -> list[str]:
@@ -302,7 +291,7 @@ def describe_tracked_log(report: share_logs.TrackedLogReport) -> list[str]:
 
 @ledger.command("fetch")
 @click.argument("remote", required=False)
-@command_options
+@output.command_options
 def fetch(remote: str | None, repo: Path, as_json: bool) -> None:
     """Take in the logs that other machines pushed to REMOTE: read beside our own, never part of our log.
 
@@ -312,14 +301,16 @@ def fetch(remote: str | None, repo: Path, as_json: bool) -> None:
     With `log = "tree"`, logs lie in the work tree and are read without this command; without REMOTE, the command then
     takes in logs found only in the history: of local branches, and logs dropped by a merge.
     """
-    gate = governed_gate(repo)
+    gate = output.governed_gate(repo)
     if gate.workspace.common_dir is None:
-        raise Failure("NO_GIT", "logs are shared by way of git, and this folder is no git repository", fix="git init")
+        raise output.Failure(
+            "NO_GIT", "logs are shared by way of git, and this folder is no git repository", fix="git init"
+        )
     if remote is None and gate.rules.config.share.log == "tree":
         imported = share_logs.import_tracked_logs(gate.recorder)
         lines = [f"{records} records of {name}" for name, records in imported.items()]
         lines = lines or ["no branch that is here has a log of another machine"]
-        emit({"records": imported, "refused": []}, as_json, lines)
+        output.emit({"records": imported, "refused": []}, as_json, lines)
         return
     source = remote or "origin"
     fetched = share_logs.fetch_logs(gate.recorder, source)
@@ -327,24 +318,24 @@ def fetch(remote: str | None, repo: Path, as_json: bool) -> None:
     lines = [f"{records} records of machine {machine}" for machine, records in fetched.records.items()]
     lines += [f"not taken: the log of {other} on {name} does not continue what is here" for other in fetched.refused]
     lines = lines or [f"{name} has no log of another machine"]
-    emit(fetched, as_json, lines, INTEGRITY if fetched.refused else 0)
+    output.emit(fetched, as_json, lines, output.INTEGRITY if fetched.refused else 0)
 
 
 # --- old records -------------------------------------------------------------------------------------------
 
 
 @ledger.command("compact")
-@command_options
+@output.command_options
 def compact(repo: Path, as_json: bool) -> None:
     """Compress the segments that are full. Every record stays readable, and any gzip reads the archives.
 
     The daemon does the same when nobody works.
     """
-    done = archive_sealed(governed_gate(repo).recorder.log.folder)
+    done = archive_sealed(output.governed_gate(repo).recorder.log.folder)
     share = 100 * done.bytes_after // max(1, done.bytes_before)
     sizes = f"{format_mib(done.bytes_before)} are {format_mib(done.bytes_after)} now, {share} %"
     text = f"{done.records} records in {done.segments} segments: {sizes}"
-    emit(done, as_json, text if done.segments else "no segment is full that is not archived yet")
+    output.emit(done, as_json, text if done.segments else "no segment is full that is not archived yet")
 
 
 def format_mib(size: int) -> str:
@@ -356,8 +347,8 @@ def format_mib(size: int) -> str:
 @click.option("--keep-days", type=click.IntRange(0), metavar="N", help="Records older than N days.")
 @click.option("--all", "all_records", is_flag=True, help="Also what tells who wrote lines that stand today.")
 @click.option("--dry-run", is_flag=True, help="Only say what would go.")
-@yes_option
-@command_options
+@output.yes_option
+@output.command_options
 def prune(
     before: str | None, keep_days: int | None, all_records: bool, dry_run: bool, yes: bool, repo: Path, as_json: bool
 ) -> None:
@@ -368,24 +359,24 @@ def prune(
     """
     if not dry_run:
         require_person(Act.PRUNE_LEDGER)
-    gate = governed_gate(repo)
+    gate = output.governed_gate(repo)
     if (before is None) == (keep_days is None):
-        raise Failure("USAGE", "give one of --before and --keep-days", fix="remit ledger prune --keep-days 365")
+        raise output.Failure("USAGE", "give one of --before and --keep-days", fix="remit ledger prune --keep-days 365")
     archive_sealed(gate.recorder.log.folder)
     try:
         cutoff = parse_time(before if before is not None else f"{keep_days} days ago", datetime.now(UTC))
     except NotATime:
         if before is None:
-            raise Failure("USAGE", f"{keep_days} days are too many", fix="at most 99999") from None
+            raise output.Failure("USAGE", f"{keep_days} days are too many", fix="at most 99999") from None
         raise
-    pruning = plan_log_pruning(gate.recorder, gate.rules.config, cutoff, all_records=all_records)
+    pruning = check_logs.plan_log_pruning(gate.recorder, gate.rules.config, cutoff, all_records=all_records)
     plan = pruning.plan
     lines = describe_pruning(pruning, all_records)
     if not dry_run and plan.segments:
-        say("\n".join(lines), err=True)
+        output.say("\n".join(lines), err=True)
         count = plan.dropped_counts.total()
         require_confirmation(yes, f"{count} records would be dropped for good", "add --yes")
-        freed = prune_log(gate.recorder, pruning)
+        freed = check_logs.prune_log(gate.recorder, pruning)
         lines = [f"{count} records dropped; the archives are {format_mib(freed)} smaller"]
     data = {
         "before": pruning.before,
@@ -396,11 +387,10 @@ def prune(
         "parts": [[segment.first, segment.last] for segment in plan.segments],
         "left": list(plan.skipped),
     }
-    emit(data, as_json, lines)
+    output.emit(data, as_json, lines)
 
 
-def describe_pruning(pruning: LedgerPruning, all_records: bool) -> list[str]:
-    """Return the lines on dropped records, kept records, and lost information."""
+def describe_pruning(pruning: check_logs.LedgerPruning, all_records: bool) -> list[str]:
     plan = pruning.plan
     if not plan.segments:
         return [f"nothing to drop: no full segment is older than {pruning.before}", *plan.skipped]

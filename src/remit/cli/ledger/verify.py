@@ -11,18 +11,8 @@ import click
 import msgspec
 from msgspec import Struct
 
+from remit.cli import output
 from remit.cli.blame.blame import grade_option
-from remit.cli.output import (
-    FINDINGS,
-    INTEGRITY,
-    Failure,
-    command_options,
-    emit,
-    open_content_store,
-    open_gate,
-    open_index_or_empty,
-    require_governed,
-)
 from remit.core.config import Config
 from remit.core.formats.commit_trailers import TrailerFinding, find_violations
 from remit.core.redaction import compile_team_pattern
@@ -86,7 +76,7 @@ class VerifyPolicy(Struct, frozen=True):
 @click.option("--base", metavar="REVISION", help="Judge by the policy of that commit. [default: where RANGE starts]")
 @click.option("--uncommitted", is_flag=True, help="Judge only what no commit has yet.")
 @click.option("--hunks", is_flag=True, help="Also each hunk of RANGE, or of what no commit has, with its author.")
-@command_options
+@output.command_options
 def verify(
     wanted: str | None,
     fail_on: str,
@@ -108,14 +98,16 @@ def verify(
     the ledger or a recorded content was altered, whatever --fail-on says.
     """
     if wanted is not None and uncommitted:
-        raise Failure("USAGE", "a range is of commits", fix="leave RANGE or --uncommitted out")
+        raise output.Failure("USAGE", "a range is of commits", fix="leave RANGE or --uncommitted out")
     if hunks and wanted is None:
         uncommitted = True
     if wanted is None and (require_evidence or min_evidence is not None or base is not None):
-        raise Failure("USAGE", "evidence and a base belong to a range", fix="for example: remit verify main..HEAD")
-    gate = open_gate(repo)
+        raise output.Failure(
+            "USAGE", "evidence and a base belong to a range", fix="for example: remit verify main..HEAD"
+        )
+    gate = output.open_gate(repo)
     if wanted is None:
-        require_governed(gate)
+        output.require_governed(gate)
     policy = policy_for(gate, wanted, base)
     findings: set[RuleFinding] = set()
     if gate.is_governed:
@@ -154,14 +146,14 @@ def verify(
         **(msgspec.to_builtins(reviewed) if reviewed and hunks else {}),
     }
     worst = max((SEVERITIES.index(finding.severity) for finding in ordered), default=-1)
-    code = FINDINGS if missing or (fail_on != "never" and worst >= SEVERITIES.index(fail_on)) else 0
+    code = output.FINDINGS if missing or (fail_on != "never" and worst >= SEVERITIES.index(fail_on)) else 0
     if any(finding.rule in INTEGRITY_RULES and finding.severity == "error" for finding in ordered):
-        code = INTEGRITY
+        code = output.INTEGRITY
     listed: list[str] = []
     if reviewed and hunks:
         listed = [describe_hunk(hunk) for hunk in reviewed.hunks]
         listed += [f"{sanitise_line(each.path, 120)}: {sanitise_line(each.what, 160)}" for each in reviewed.lineless]
-    emit(data, as_json, [*listed, *verify_lines(ordered, checked, evidence), *remarks], code)
+    output.emit(data, as_json, [*listed, *verify_lines(ordered, checked, evidence), *remarks], code)
 
 
 def policy_for(gate: Gate, wanted: str | None, base: str | None) -> VerifyPolicy:
@@ -187,8 +179,8 @@ def check_changes(
     """Check the changes; for a range also return its commits and evidence. Raises GitError, Failure."""
     workspace = gate.workspace
     load_intents_version = intents_version_loader(gate)
-    patterns, store, git = secret_patterns(gate, policy), open_content_store(workspace), Git(workspace.root)
-    with open_index_or_empty(workspace, governed=gate.is_governed) as index:
+    patterns, store, git = secret_patterns(gate, policy), output.open_content_store(workspace), Git(workspace.root)
+    with output.open_index_or_empty(workspace, governed=gate.is_governed) as index:
         if wanted is None:
             return verify_changes(index, store, load_intents_version, None, patterns), None, None
         try:
@@ -223,8 +215,8 @@ def intents_version_loader(gate: Gate) -> Callable[[str], bytes | None]:
 def read_hunks(gate: Gate, wanted: str | None, policy: VerifyPolicy) -> ReviewedHunks:
     """Return the hunks of a range, or of what no commit has. Raises Failure, GitError."""
     workspace = gate.workspace
-    with open_index_or_empty(workspace, governed=gate.is_governed) as index:
-        blamer = Blamer(workspace, index, open_content_store(workspace))
+    with output.open_index_or_empty(workspace, governed=gate.is_governed) as index:
+        blamer = Blamer(workspace, index, output.open_content_store(workspace))
         try:
             ends = find_ends(blamer.git, wanted)
         except GitError as error:
@@ -233,15 +225,13 @@ def read_hunks(gate: Gate, wanted: str | None, policy: VerifyPolicy) -> Reviewed
 
 
 def check_uncommitted(gate: Gate, hunks: Sequence[ChangedHunk], policy: VerifyPolicy) -> VerificationResult:
-    """Check the recorded changes behind hunks that no commit has."""
-    store = open_content_store(gate.workspace)
+    store = output.open_content_store(gate.workspace)
     within = find_uncommitted_range(hunks)
-    with open_index_or_empty(gate.workspace, governed=gate.is_governed) as index:
+    with output.open_index_or_empty(gate.workspace, governed=gate.is_governed) as index:
         return verify_changes(index, store, intents_version_loader(gate), within, secret_patterns(gate, policy))
 
 
 def describe_hunk(hunk: ChangedHunk) -> str:
-    """Return a hunk in a line: its place, size, origin, agent and intent."""
     author = hunk.author
     who = " ".join(filter(None, (author.origin, author.agent, author.intent_id)))
     place = f"{sanitise_line(hunk.path, 120)}:{hunk.hunk.new_range.start}"
@@ -254,13 +244,12 @@ def secret_patterns(gate: Gate, policy: VerifyPolicy) -> list[re.Pattern[str]]:
     return [compile_team_pattern(pattern) for pattern in dict.fromkeys(patterns)]
 
 
-def unknown_range_failure(error: GitError, wanted: str) -> Failure:
+def unknown_range_failure(error: GitError, wanted: str) -> output.Failure:
     message = error.message.strip() or str(error)
-    return Failure("GIT", message, target=wanted, fix="for example: remit verify main..HEAD")
+    return output.Failure("GIT", message, target=wanted, fix="for example: remit verify main..HEAD")
 
 
 def trailer_findings(policy: VerifyPolicy, message: str) -> list[TrailerFinding]:
-    """Return breaks of the trailer policy; without a written policy only an agent's sign-off."""
     style = policy.config.trailers.style
     if policy.config_error:
         return []
@@ -270,7 +259,6 @@ def trailer_findings(policy: VerifyPolicy, message: str) -> list[TrailerFinding]
 
 
 def remarks_on(gate: Gate, checked: VerificationResult, policy: VerifyPolicy) -> list[str]:
-    """Return remarks on unchecked contents and damaged tracked logs."""
     brings = ", ".join(policy.base.brings) if policy.base else ""
     remarks: list[str] = []
     if checked.lost:
@@ -292,7 +280,6 @@ def remarks_on(gate: Gate, checked: VerificationResult, policy: VerifyPolicy) ->
 def verify_lines(
     findings: Sequence[RuleFinding], checked: VerificationResult, evidence: RangeEvidence | None
 ) -> list[str]:
-    """Return the findings as `path:line: CODE message`, and the summary. Equal findings in one file share a row."""
     groups: dict[tuple[str, str, str, str], list[RuleFinding]] = {}
     for finding in findings:
         record = None if finding.rule in INTEGRITY_RULES else finding.record

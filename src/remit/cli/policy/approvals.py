@@ -22,18 +22,7 @@ from remit.core.decision import EXTENTS, Extent, Grant
 from remit.core.untrusted_input import sanitise_full_line, sanitise_line
 from remit.gate.gate import Gate
 from remit.gate.intents.refusals import IntentError, validate_scope
-from remit.gate.people.answer import (
-    MAX_EQUAL_QUESTIONS,
-    QuestionClosed,
-    choose_typed_word,
-    close_orphaned_questions,
-    describe_subject,
-    find_covered_rule,
-    find_wider_rule,
-    group_equal_questions,
-    record_reply,
-    revoke_grant,
-)
+from remit.gate.people import answer
 from remit.gate.people.grants import GRANT_WRITE_ERRORS
 from remit.gate.people.questions import LATE_ANSWER_S, ApprovalReply, ListedQuestion, Question, ShownProposal
 from remit.gate.state.database import StateError
@@ -63,9 +52,9 @@ def list_(repo: Path, as_json: bool) -> None:
     the agent's next equal call then passes once.
     """
     gate = governed_gate(repo)
-    close_orphaned_questions(gate)
+    answer.close_orphaned_questions(gate)
     listed, grants = gate.questions.list_unanswered(), active_grants(gate)
-    lines = [line for card in group_equal_questions(listed) for line in card_lines(card)]
+    lines = [line for card in answer.group_equal_questions(listed) for line in card_lines(card)]
     questions = [{**msgspec.to_builtins(item.question), "status": item.status} for item in listed]
     data = {"questions": questions, "grants": grants}
     emit(data, as_json, [*(lines or ["nothing waits"]), *map(grant_line, grants)])
@@ -99,7 +88,7 @@ def allow(
     require_terminal(Act.SAY_YES)
     gate = governed_gate(repo)
     chosen = find_question(gate, question_id)
-    cards = group_equal_questions(gate.questions.list_unanswered()) if all_equal else []
+    cards = answer.group_equal_questions(gate.questions.list_unanswered()) if all_equal else []
     equal = [item for card in cards if chosen in card for item in card if item != chosen]
     if scope and chosen.question.proposal is None:
         raise Failure("USAGE", "the question proposes no intent", target="--scope", fix="leave --scope out")
@@ -110,8 +99,8 @@ def allow(
     answered = [chosen.question.id]
     for item in equal:
         try:
-            record_reply(gate, item.question, ApprovalReply(True))
-        except QuestionClosed:
+            answer.record_reply(gate, item.question, ApprovalReply(True))
+        except answer.QuestionClosed:
             continue  # answered meanwhile
         answered.append(item.question.id)
     text = f"allowed, {extent}: {chosen.question.code} {rule}".rstrip()
@@ -145,7 +134,7 @@ def revoke(grant_id: str, repo: Path, as_json: bool) -> None:
     if len(matching) == 1:
         name = matching[0].id
         try:
-            is_revoked = revoke_grant(gate, name)
+            is_revoked = answer.revoke_grant(gate, name)
         except GRANT_WRITE_ERRORS as error:
             message = f"remit.toml was not changed: {error}"
             raise Failure("CONFIG_INVALID", message, fix="take the grant out by hand") from error
@@ -170,16 +159,15 @@ def watch(repo: Path) -> None:
 
 
 def answer_questions(gate: Gate, prompt: Callable[..., str]) -> None:
-    """Show each card as it arrives, ring the terminal bell, and record the person's answer, until Ctrl-C."""
     gate.questions.mark_watcher_present()
     clock, stopped = gate.environment.clock, threading.Event()
     threading.Thread(target=announce_watcher, args=(gate, stopped), daemon=True).start()
     try:
         while True:
-            close_orphaned_questions(gate)
+            answer.close_orphaned_questions(gate)
             waiting = [item for item in gate.questions.list_unanswered() if item.status == "open"]
             if waiting:
-                card = group_equal_questions(waiting)[0][:MAX_EQUAL_QUESTIONS]
+                card = answer.group_equal_questions(waiting)[0][: answer.MAX_EQUAL_QUESTIONS]
                 if sys.stdin.isatty():  # no key typed before the card was shown answers a question
                     termios.tcflush(sys.stdin, termios.TCIFLUSH)
                 say("\n".join(card_lines(card)))
@@ -202,9 +190,6 @@ def announce_watcher(gate: Gate, stopped: threading.Event) -> None:
 
 
 def answer_card(gate: Gate, card: Sequence[ListedQuestion], prompt: Callable[..., str]) -> None:
-    """Prompt until the person types an answer that the card offers; record it for the first question, or for all. A
-    question that was answered elsewhere meanwhile keeps its answer; the reason is printed.
-    """
     while True:
         word = prompt(prompt_text(card), default="no")
         if word.strip().lower() in ("d", "diff") and is_diff_cut(card[0].question):
@@ -228,9 +213,9 @@ def answer_card(gate: Gate, card: Sequence[ListedQuestion], prompt: Callable[...
     recorded = 0
     for item in card if word.strip().lower() in ("a", "all") else card[:1]:
         try:
-            record_reply(gate, item.question, reply)
+            answer.record_reply(gate, item.question, reply)
             recorded += 1
-        except QuestionClosed as closed:
+        except answer.QuestionClosed as closed:
             say(f"  {closed}")
     if recorded:
         say(outcome_line(reply, card, recorded))
@@ -256,7 +241,7 @@ def colour_diff(lines: Sequence[str]) -> list[str]:
 
 def covered_rule(reply: ApprovalReply, question: Question) -> str:
     try:
-        return find_covered_rule(reply, question)
+        return answer.find_covered_rule(reply, question)
     except GrantRuleError as error:
         message = f"this yes cannot be given: {error}"
         raise Failure("RULE_REFUSED", message, fix="say yes once, or name another rule") from None
@@ -265,8 +250,8 @@ def covered_rule(reply: ApprovalReply, question: Question) -> str:
 def record_or_fail(gate: Gate, question: Question, reply: ApprovalReply) -> bool:
     """Record the answer; return True if the agent no longer waits for it. Raises Failure if the question is closed."""
     try:
-        return record_reply(gate, question, reply)
-    except QuestionClosed as closed:
+        return answer.record_reply(gate, question, reply)
+    except answer.QuestionClosed as closed:
         raise Failure("NOT_OPEN", str(closed), fix="`remit approvals list`") from None
 
 
@@ -287,10 +272,10 @@ def card_lines(card: Sequence[ListedQuestion]) -> list[str]:
     question, *equals = (item.question for item in card)
     left = "expired" if card[0].status == "expired" else f"{max(0, int(question.expires_at - time.time()))} s left"
     reasons = sanitise_line("; ".join(question.reasons), 300)
-    offer = find_wider_rule(question)
+    offer = answer.find_wider_rule(question)
     return [
         click.style(f"{question.id[-8:]}  {question.agent}  {question.intent_id or 'no intent'}  ({left})", bold=True),
-        *(f"    {line}" for line in describe_subject(question)),
+        *(f"    {line}" for line in answer.describe_subject(question)),
         *(f"      {line}" for line in colour_diff(shorten_diff(question.diff))),
         *(["    this is not the whole of it: it is too long to be shown"] if question.is_cut else []),
         *(f"    {equal.id[-8:]}  {sanitise_full_line(equal.action)}" for equal in equals),
@@ -301,7 +286,6 @@ def card_lines(card: Sequence[ListedQuestion]) -> list[str]:
 
 
 def shorten_diff(diff: str) -> list[str]:
-    """Return the first lines of a question's diff, and how many more there are."""
     lines = diff.splitlines()
     left = len(lines) - MAX_DIFF_LINES
     return [*lines[:MAX_DIFF_LINES], *([f"… and {left} lines more"] if left > 0 else [])]
@@ -314,20 +298,20 @@ def grant_line(grant: Grant) -> str:
 
 
 def prompt_text(card: Sequence[ListedQuestion]) -> str:
-    """Return the prompt of a card: exactly the answers that `parse_answer` accepts for it."""
     whole = "[d]iff whole, " if is_diff_cut(card[0].question) else ""
     edit = describe_edits(card[0].question)
-    if typed := choose_typed_word(card[0].question):
+    if typed := answer.choose_typed_word(card[0].question):
         return f"  {typed} typed: yes once, {edit}{whole}[?] help, or the reason why not"
     if edit:
         return f"  [y]es, {edit}[n]o, [?] help, or the reason why not"
     every = f"[a]ll {len(card)} once, " if len(card) > 1 else ""
-    wider = "[s]ession, [i]ntent, [p]roject (i=RULE for another rule), " if find_wider_rule(card[0].question) else ""
+    wider = (
+        "[s]ession, [i]ntent, [p]roject (i=RULE for another rule), " if answer.find_wider_rule(card[0].question) else ""
+    )
     return f"  [y]es once, {every}{wider}{whole}[?] help, or the reason why not"
 
 
 def describe_edits(question: Question) -> str:
-    """Return the answers by which a person changes a proposed scope; "" for another question."""
     shown = question.proposal
     if shown is None:
         return ""
@@ -351,8 +335,7 @@ def parse_scope_answer(word: str, shown: ShownProposal) -> ApprovalReply | None:
 
 
 def help_lines(card: Sequence[ListedQuestion]) -> list[str]:
-    """Return the meaning of each answer that the card offers."""
-    rule, typed = find_wider_rule(card[0].question), choose_typed_word(card[0].question)
+    rule, typed = answer.find_wider_rule(card[0].question), answer.choose_typed_word(card[0].question)
     shown = card[0].question.proposal
     lines = [f"    {typed or 'y':8}yes, to this call", "    n       no, without a reason"]
     lines += [f"    a       yes, to each of these {len(card)} calls"] if len(card) > 1 and not typed else []
@@ -383,7 +366,7 @@ def parse_answer(word: str, card: Sequence[ListedQuestion]) -> ApprovalReply | N
     shown = card[0].question.proposal
     if shown is not None and (changed := parse_scope_answer(word, shown)) is not None:
         return changed
-    if typed := choose_typed_word(card[0].question):
+    if typed := answer.choose_typed_word(card[0].question):
         if letter == typed.lower():
             return ApprovalReply(True)
         is_unedited = shown is not None and set(word.split()[1:]) == set(shown.scope)
@@ -392,14 +375,13 @@ def parse_answer(word: str, card: Sequence[ListedQuestion]) -> ApprovalReply | N
         is_offered = letter[0] == "y" or len(card) > 1
         return ApprovalReply(True) if is_offered else None
     if letter in EXTENT_LETTERS:
-        if not find_wider_rule(card[0].question):
+        if not answer.find_wider_rule(card[0].question):
             return None
         return ApprovalReply(True, extent=EXTENT_LETTERS[letter], pattern=rule.strip() or None)
     return ApprovalReply(False, words=word.strip()) if len(word.strip()) > MAX_SLIP_CHARS else None
 
 
 def outcome_line(reply: ApprovalReply, card: Sequence[ListedQuestion], count: int) -> str:
-    """Return the line that confirms an answer and states its extent."""
     question = card[0].question
     if reply.allow and question.proposal is not None:
         return f"  made and selected; it owns {sanitise_line(' '.join(reply.scope or question.proposal.scope), 500)}"

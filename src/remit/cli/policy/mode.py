@@ -77,7 +77,6 @@ def mode(mode: Mode | Literal["suggest"] | None, repo: Path, as_json: bool) -> N
 
 
 def suggest_mode(gate: "Gate", as_json: bool) -> None:
-    """Print the recorded calls that enforce would have refused, and the advice for the next step."""
     found = find_refusable_calls(gate.workspace.log_folder)
     # The number of refused calls inside each open intent's scope, largest first.
     scopes = {intent.id: Scope(intent.owned_scope) for intent in gate.rules.open_intents}

@@ -10,19 +10,8 @@ import msgspec
 from msgspec import convert
 from msgspec.structs import replace
 
+from remit.cli import output
 from remit.cli.completion import INTENT, complete_sessions
-from remit.cli.output import (
-    FINDINGS,
-    Failure,
-    command_options,
-    emit,
-    emit_view,
-    encode_json,
-    governed_gate,
-    open_index,
-    say,
-    view_command_options,
-)
 from remit.cli.person_only import require_person
 from remit.cli.records.query import find_record, find_session
 from remit.core.acts import Act
@@ -94,7 +83,7 @@ def policy() -> None:
     type=click.Choice(AGENTS),
     help="As this agent's call; without it the session's, else one whose commands can be contained.",
 )
-@view_command_options
+@output.view_command_options
 def test(
     command: str | None,
     write: str | None,
@@ -114,11 +103,11 @@ def test(
     """
     if sum((command is not None, write is not None, jsonl, fixtures is not None)) != 1:
         message = "give one of --command, --write, --jsonl and --fixtures"
-        raise Failure("USAGE", message, fix="remit policy test --write src/app.py")
+        raise output.Failure("USAGE", message, fix="remit policy test --write src/app.py")
     if fixtures is not None:
         replay_folder(fixtures, as_json)
         return
-    gate = governed_gate(repo)
+    gate = output.governed_gate(repo)
     if intent_id is not None:
         gate.intents.get(intent_id)
     queries = read_queries() if jsonl else iter([PolicyQuery(command=command, write=write, agent=agent or "")])
@@ -126,16 +115,15 @@ def test(
     answers = (judge_query(gate, query, key, intent_id) for query in queries)
     if not jsonl:
         [answer] = answers
-        emit_view(answer, as_json, lambda _: decision_view(answer, command or f"write {write}"))
+        output.emit_view(answer, as_json, lambda _: decision_view(answer, command or f"write {write}"))
     elif as_json:
-        emit(list(answers), True, "")
+        output.emit(list(answers), True, "")
     else:
         for answer in answers:
-            say(encode_json(answer))
+            output.say(output.encode_json(answer))
 
 
 def decision_view(answer: dict[str, Any], action: str) -> "Iterator[ViewPart]":
-    """Return the verdict, the effect in the current mode, the files, and the reasons."""
     # rich is slow to import, and agents' calls never use a table
     from remit.cli.view import facts, join_texts, mark, styled_text
 
@@ -159,11 +147,11 @@ def read_queries() -> Iterator[PolicyQuery]:
         try:
             query = msgspec.json.decode(line, type=prepare_type(PolicyQuery))
         except msgspec.DecodeError as error:
-            raise Failure("USAGE", f"line {number} of standard input: {error}") from error
+            raise output.Failure("USAGE", f"line {number} of standard input: {error}") from error
         if (query.command is None) == (query.write is None):
-            raise Failure("USAGE", f"line {number} of standard input: expected either command or write")
+            raise output.Failure("USAGE", f"line {number} of standard input: expected either command or write")
         if query.agent not in ("", *AGENTS):
-            raise Failure("USAGE", f"line {number} of standard input: no agent is called {query.agent!r}")
+            raise output.Failure("USAGE", f"line {number} of standard input: no agent is called {query.agent!r}")
         yield query
 
 
@@ -176,7 +164,7 @@ def read_queries() -> Iterator[PolicyQuery]:
 @click.option("--expected", type=click.Choice(get_args(Verdict)), required=True, help="What should have been decided.")
 @click.option("--why", default="", metavar="TEXT", help="A word to whoever reads it.")
 @click.option("--to", "folder", type=click.Path(path_type=Path, file_okay=False), help="Where to write it.")
-@command_options
+@output.command_options
 def report_wrong(
     record_id: str | None, last: bool, expected: Verdict, why: str, folder: Path | None, repo: Path, as_json: bool
 ) -> None:
@@ -187,22 +175,26 @@ def report_wrong(
     secret, no path outside the workspace. `remit policy test --fixtures DIR` replays the file.
     """
     if last == (record_id is not None):
-        raise Failure("USAGE", "give a RECORD or --last", fix="remit policy report-wrong --last --expected allow")
+        raise output.Failure(
+            "USAGE", "give a RECORD or --last", fix="remit policy report-wrong --last --expected allow"
+        )
     require_person(Act.REPORT_WRONG)
-    gate = governed_gate(repo)
+    gate = output.governed_gate(repo)
     if record_id is None:
         event = "denied" if expected == "allow" else "tool_use"
-        with open_index(gate.workspace) as index:
+        with output.open_index(gate.workspace) as index:
             newest = index.find(event=event, limit=1)
         if not newest:
-            raise Failure("NOT_FOUND", f"there is no {event} record yet", fix="name a RECORD; `remit log` lists them")
+            raise output.Failure(
+                "NOT_FOUND", f"there is no {event} record yet", fix="name a RECORD; `remit log` lists them"
+            )
         record = newest[0]
     else:
         record = find_record(gate, record_id)
     body: dict[str, Any] = record["metadata"][KEY]
     if body.get("event") not in ("denied", "tool_use") or not isinstance(body.get("call"), dict):
         message = f"record {record['id']} is of {body.get('event')!r}: it holds no decision about a call"
-        raise Failure("NOT_FOUND", message, fix="`remit log --event denied` lists refusals")
+        raise output.Failure("NOT_FOUND", message, fix="`remit log --event denied` lists refusals")
     draft = DecisionFixture(
         VERSION, expected, body.get("decision", {}).get("verdict", "deny"), {}, {}, why=why, record=str(record["id"])
     )
@@ -222,7 +214,7 @@ def report_wrong(
         is_lost = code in UNREPLAYABLE_CODES
         reason = f"{code} depends on facts outside the record" if is_lost else "the situation has changed since"
         replayed = f"replayed, it is decided otherwise than then ({verdict}, not {draft.was}): {reason}"
-    emit({"path": str(path), "was": draft.was, "verdict": verdict, **document}, as_json, f"{path}\n{replayed}")
+    output.emit({"path": str(path), "was": draft.was, "verdict": verdict, **document}, as_json, f"{path}\n{replayed}")
 
 
 def make_record_fixture(
@@ -296,7 +288,9 @@ def replay_folder(folder: Path, as_json: bool) -> None:
         decided = f"{verdict}, expected {expected} " if expected else ""
         lines.append(f"ok     {name}: {verdict}" if is_right else f"wrong  {name}: {decided}({why})")
     if not results:
-        raise Failure("NOT_FOUND", f"there is no fixture in {folder}", fix="`remit policy report-wrong` writes one")
+        raise output.Failure(
+            "NOT_FOUND", f"there is no fixture in {folder}", fix="`remit policy report-wrong` writes one"
+        )
     right = sum(result["ok"] for result in results)
     lines.append(f"{right} of {len(results)} as expected")
-    emit(results, as_json, lines, FINDINGS if right < len(results) else 0)
+    output.emit(results, as_json, lines, output.FINDINGS if right < len(results) else 0)

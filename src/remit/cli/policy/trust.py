@@ -15,15 +15,7 @@ from remit.core.record import format_utc
 from remit.core.untrusted_input import sanitise_full_line, sanitise_line
 from remit.gate.gate import Gate
 from remit.servers.environment import read_environment
-from remit.workspace.place.config import (
-    HOOKS_FOLDER,
-    Trust,
-    forget_trust,
-    list_hook_files,
-    list_trusts,
-    read_trust,
-    write_trust,
-)
+from remit.workspace.place import config
 from remit.workspace.safe_files import read_regular_file
 
 
@@ -41,7 +33,7 @@ def trust(show: bool, list_: bool, revoke: bool, repo: Path, as_json: bool) -> N
     if show + list_ + revoke > 1:
         raise Failure("USAGE", "--show, --list and --revoke cannot be combined")
     if list_:
-        trusts = list(list_trusts(read_environment().home))
+        trusts = list(config.list_trusts(read_environment().home))
         rows = ((t.at, len(t.commands), sanitise_line(t.root), t.repository[:12]) for t in trusts)
         lines = [f"{at}  {count:>3} commands  {root}  ({name})" for at, count, root, name in rows]
         emit(trusts, as_json, lines or "nothing")
@@ -49,11 +41,11 @@ def trust(show: bool, list_: bool, revoke: bool, repo: Path, as_json: bool) -> N
     gate = governed_gate(repo)
     if revoke:
         require_terminal(Act.DISTRUST)
-        revoked = forget_trust(gate.environment.home, gate.recorder.repository)
+        revoked = config.forget_trust(gate.environment.home, gate.recorder.repository)
         text = "nothing of it is trusted any more" if revoked else "nothing of it was trusted"
         emit({"revoked": revoked}, as_json, text)
         return
-    before = read_trust(gate.environment.home, gate.recorder.repository)
+    before = config.read_trust(gate.environment.home, gate.recorder.repository)
     old, new = before.commands if before else (), brought_commands(gate)
     trusted, current = {item.digest for item in old}, {item.digest for item in new}
     if show or as_json:
@@ -71,7 +63,9 @@ def trust(show: bool, list_: bool, revoke: bool, repo: Path, as_json: bool) -> N
         message = "the commands changed while you read them; nothing is trusted"
         raise Failure("CHANGED", message, fix="run `remit trust` again")
     now = format_utc(datetime.now(UTC), "seconds")
-    write_trust(gate.environment.home, Trust(gate.recorder.repository, str(gate.workspace.root), now, new))
+    config.write_trust(
+        gate.environment.home, config.Trust(gate.recorder.repository, str(gate.workspace.root), now, new)
+    )
     say(f"trusted: {len(new)} commands")
 
 
@@ -90,7 +84,6 @@ def brought_commands(gate: Gate) -> tuple[TrustItem, ...]:
 
 
 def trust_lines(gate: Gate, old: tuple[TrustItem, ...], new: tuple[TrustItem, ...]) -> list[str]:
-    """Return the commands for people: `+` is not trusted, `-` was trusted and is gone or changed."""
     if not new and not old:
         return ["This repository brings no commands."]
     trusted, current = {item.digest for item in old}, {item.digest for item in new}
@@ -98,8 +91,8 @@ def trust_lines(gate: Gate, old: tuple[TrustItem, ...], new: tuple[TrustItem, ..
     lines += [command_line(" " if item.digest in trusted else "+", item) for item in new]
     if any(item.kind == "hook" for item in new):
         # The approval covers these files byte for byte, and no file elsewhere.
-        folder = gate.workspace.folder / HOOKS_FOLDER
-        names = [path.relative_to(folder.parent).as_posix() for path in list_hook_files(folder)]
+        folder = gate.workspace.folder / config.HOOKS_FOLDER
+        names = [path.relative_to(folder.parent).as_posix() for path in config.list_hook_files(folder)]
         lines += [f"  beside them, covered to the byte: {sanitise_line(', '.join(names), 2_000)}"] if names else []
     waiting = sum(item.digest not in trusted for item in new)
     state = f"{waiting} of {len(new)} are not trusted, and do not run" if waiting else "all of them are trusted"

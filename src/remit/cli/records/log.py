@@ -9,18 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, cast, get_args
 
 import click
 
-from remit.cli.output import (
-    INTERRUPT,
-    command_options,
-    current_screen,
-    emit_view,
-    encode_json,
-    governed_context,
-    print_text,
-    say,
-    view_command_options,
-    write_content,
-)
+from remit.cli import output
 from remit.cli.records import query
 from remit.cli.screen import Screen
 from remit.core.formats.foreign_records import Format, export_record, format_csv_header
@@ -41,7 +30,7 @@ limit_option = click.option("-n", "--limit", default=20, show_default=True, type
 @click.option("--reverse", is_flag=True, help="The oldest of them first.")
 @click.option("-f", "--follow", is_flag=True, help="Then show records as they come, the oldest first, until Ctrl-C.")
 @limit_option
-@view_command_options
+@output.view_command_options
 def log(
     text: tuple[str, ...], reverse: bool, follow: bool, limit: int, repo: Path, as_json: bool, **filters: Any
 ) -> None:
@@ -49,7 +38,7 @@ def log(
 
     With --follow and --json each record is a document on a line of its own.
     """
-    context = governed_context(repo)
+    context = output.governed_context(repo)
     resolved = query.resolve_filters(context, repo, filters)
     documents = query.find_records(context, resolved, text, limit)
     if follow:
@@ -59,22 +48,21 @@ def log(
 
 
 def emit_feed(batches: Iterable[list[dict[str, Any]]], as_json: bool) -> NoReturn:
-    """Print records as they arrive: rows, or a JSON document each. Ends the process on Ctrl-C."""
     from remit.cli.records.record_table import record_table
     from remit.cli.view import render
 
     try:
         for documents in batches:
             for document in documents if as_json else ():
-                print_text(encode_json(document))
+                output.print_text(output.encode_json(document))
             if documents and not as_json:
-                screen = current_screen()
+                screen = output.current_screen()
                 text = render([record_table(documents, screen, is_feed=True)], screen)
-                print_text(text, has_colour=screen.is_coloured)
+                output.print_text(text, has_colour=screen.is_coloured)
             sys.stdout.flush()
     except KeyboardInterrupt:
         pass
-    sys.exit(INTERRUPT)
+    sys.exit(output.INTERRUPT)
 
 
 @click.command()
@@ -83,7 +71,7 @@ def emit_feed(batches: Iterable[list[dict[str, Any]]], as_json: bool) -> NoRetur
 @click.option("--newest", is_flag=True, help="The newest first, not the best.")
 @click.option("--talk", is_flag=True, help="What people and agents said to each other, instead of records.")
 @limit_option
-@view_command_options
+@output.view_command_options
 def search(
     words: tuple[str, ...], newest: bool, talk: bool, limit: int, repo: Path, as_json: bool, **filters: Any
 ) -> None:
@@ -94,7 +82,7 @@ def search(
     finds `changes`. `auth*` finds all words with the beginning `auth`; '"two words"' in double quotes stand together.
     With --talk the words are sought in the agents' stored conversations; only the filters --session and --since count.
     """
-    context = governed_context(repo)
+    context = output.governed_context(repo)
     resolved = query.resolve_filters(context, repo, filters)
     if not talk:
         documents = query.find_records(context, resolved, words, limit, ranked=not newest)
@@ -105,7 +93,7 @@ def search(
         database = conversations.database
         matches = search_conversations(database, words, limit, session=session, since=since, newest=newest)
         problem = conversations.problem
-    emit_view(matches, as_json, partial(conversation_view, matches, problem))
+    output.emit_view(matches, as_json, partial(conversation_view, matches, problem))
 
 
 def conversation_view(matches: Sequence[ConversationMatch], problem: str, screen: Screen) -> "Iterator[ViewPart]":
@@ -131,13 +119,13 @@ def emit_records(documents: list[dict[str, Any]], as_json: bool) -> None:
 
         yield record_table(documents, screen) if documents else "no records"
 
-    emit_view(documents, as_json, record_view)
+    output.emit_view(documents, as_json, record_view)
 
 
 @click.command()
 @click.option("--as", "form", type=click.Choice(get_args(Format)), default="agent-trace", show_default=True)
 @query.filter_options
-@command_options
+@output.command_options
 def export(form: str, repo: Path, as_json: bool, **filters: Any) -> None:
     """Write records, the oldest first, in another form. s1 to s4 are the ledgers of older tools.
 
@@ -145,7 +133,7 @@ def export(form: str, repo: Path, as_json: bool, **filters: Any) -> None:
     Statement a line, unsigned, about the contents that a change left. In csv a text that a spreadsheet would run begins
     with an apostrophe.
     """
-    context = governed_context(repo)
+    context = output.governed_context(repo)
     records = query.each_record(context, query.resolve_filters(context, repo, filters))
     # Fetch the first record now: errors surface before any output.
     records = chain(list(islice(records, 1)), records)
@@ -153,10 +141,10 @@ def export(form: str, repo: Path, as_json: bool, **filters: Any) -> None:
     lines = (line for record in records for line in export_record(record, text_form))
     if not as_json:
         for line in chain([format_csv_header()] if form == "csv" else [], lines):
-            write_content(f"{line}\n".encode("utf-8", "replace"))
+            output.write_content(f"{line}\n".encode("utf-8", "replace"))
         return
     # One JSON document, line by line to bound memory.
-    say(f'{{"schema_version":1,"data":{{"as":{encode_json(form)},"lines":[', nl=False)
+    output.say(f'{{"schema_version":1,"data":{{"as":{output.encode_json(form)},"lines":[', nl=False)
     for number, line in enumerate(lines):
-        say("," * bool(number) + encode_json(line), nl=False)
-    say("]}}")
+        output.say("," * bool(number) + output.encode_json(line), nl=False)
+    output.say("]}}")

@@ -229,7 +229,6 @@ def find_session(context: WorkspaceContext, given: str) -> str:
 
 
 def find_by_id(context: WorkspaceContext, text: str) -> list[dict[str, Any]]:
-    """Return the records with this id, else the records whose id contains the text."""
     with open_index(context.workspace) as index:
         own = list(mark_unproved(context, index.find_by_id_prefix(text) or index.find_by_id_part(text)))
     matching = [document for document in (*own, *load_foreign_records(context)) if text in str(document["id"])]

@@ -78,7 +78,6 @@ def session(session_id: str, full: bool, diff: bool, repo: Path, as_json: bool) 
 
 
 def emit_diff(gate: Gate, session: str, as_json: bool) -> None:
-    """Print the session's change to each file, in git's format. Changes by other authors in between are left out."""
     data: list[dict[str, Any]] = []
     lines: list[str] = []
     for change in changes_of_session(gate, session):
@@ -105,7 +104,6 @@ def changes_of_session(gate: Gate, session: str) -> tuple[SessionChange, ...]:
 def session_view(
     steps: Sequence[StoryStep], screen: Screen, *, full: bool = False, about: str = ""
 ) -> Iterator[ViewPart]:
-    """Return the steps of a session below the heading `about`; `full`: with every line of every text."""
     if not steps:
         yield "no step of the session is known"
         return
@@ -128,7 +126,6 @@ def format_counts(counts: Counter[str]) -> str:
 
 
 def step_rows(step: StoryStep, screen: Screen, full: bool) -> Iterator[Row]:
-    """Return one step as rows: the call or text, and below its approval and effects."""
     is_call = step.kind == "call"
     texts = [text for text in step.text.split("\n") if text.strip()] or [""]
     tool = f"{step.tool} " if step.tool else ""

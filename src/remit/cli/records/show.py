@@ -77,7 +77,6 @@ def record_view(document: dict[str, Any], related: Sequence[dict[str, Any]], scr
 
 
 def record_facts(document: dict[str, Any], body: dict[str, Any]) -> Iterator[tuple[str, str | Text]]:
-    """Yield the call, its question and answer, the refusal, the other fields, and the place in the log."""
     call: dict[str, Any] = body.get("call", {})
     decision: dict[str, Any] = body.get("decision", {})
     result: dict[str, Any] = body.get("result", {})

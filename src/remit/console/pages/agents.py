@@ -224,9 +224,6 @@ def list_worktrees(gate: Gate) -> list[FoundWorktree]:
 
 
 def describe_worktree(repository: str, main: Gate, tree: FoundWorktree, elsewhere: set[str] | None = None) -> Worktree:
-    """Return a worktree with its lanes. Sessions that no state knows belong to the one with a set `elsewhere`, which
-    holds the sessions of the other worktrees.
-    """
     is_own = tree.path == main.workspace.root
     ahead, behind = (0, 0) if is_own else count_commits(main, tree)
     lanes: list[AgentLane] = []
@@ -256,7 +253,6 @@ def count_commits(gate: Gate, tree: FoundWorktree) -> tuple[int, int]:
 
 
 def list_lanes(repository: str, gate: Gate, elsewhere: set[str] | None) -> Iterator[AgentLane]:
-    """Yield the sessions of the last day that this worktree's state knows, or only this worktree may have had."""
     intents = gate.rules.intents.ids
     calls = [describe_call(call, gate.rules.config.session.lease_s) for call in gate.state.list_open_calls()]
     place = GovernedRepository(repository, str(gate.workspace.root))
@@ -319,7 +315,6 @@ def build_matrix(lanes: Sequence[AgentLane], intents: Mapping[str, Intent], file
 
 
 def list_waits(index: Index, lanes: Sequence[AgentLane]) -> list[WaitingAgent]:
-    """Return who was lately refused a file that another session held, the newest refusal of each, newest first."""
     agents = {lane.session.session_id: lane.session.agent for lane in lanes}
     held = {
         (call.session_id, path) for lane in lanes for call in lane.running if not call.is_stale for path in call.paths
@@ -415,7 +410,6 @@ def require_intent(gate: Gate, session_id: str, shown_intent: str) -> None:
 
 
 def put_under(gate: Gate, session_id: str, intent_id: str) -> None:
-    """Select an intent for a session in place of the one that it has; clear that one for an empty text."""
     key = SessionKey(session_id)
     if intent_id and intent_id not in selectable_intent_ids(gate.rules):
         raise Refused(409, f"no session can work under {intent_id[:40]!r}", "choose an open intent")

@@ -16,25 +16,7 @@ from remit.core.decision import EXTENTS, HIGH_RISK, Extent
 from remit.core.diff.contents import sha256
 from remit.gate.gate import Gate
 from remit.gate.intents.refusals import SWITCH_CODE, IntentError, validate_scope
-from remit.gate.people.answer import (
-    LOW_RISK,
-    MAX_EQUAL_QUESTIONS,
-    EarlierCall,
-    QuestionClosed,
-    RulePreview,
-    choose_typed_word,
-    close_orphaned_questions,
-    describe_closing,
-    describe_subject,
-    find_covered_rule,
-    find_wider_rule,
-    group_equal_questions,
-    is_edited_scope,
-    list_earlier_calls,
-    list_extents,
-    preview_rule,
-    record_reply,
-)
+from remit.gate.people import answer
 from remit.gate.people.questions import ApprovalReply, ListedQuestion, Question
 from remit.policy.commands.marks import CommandMark, mark_command
 from remit.policy.grants import GrantRuleError
@@ -90,7 +72,7 @@ class QuestionCard(Struct, frozen=True):
     extents: list[Extent]
     marks: list[CommandMark]
     typed: str
-    before: list[EarlierCall]
+    before: list[answer.EarlierCall]
     equals: int
     together: list[EqualQuestion]
     share_left: int
@@ -108,11 +90,10 @@ class QuestionCard(Struct, frozen=True):
     @property
     def proposal_lines(self) -> list[str]:
         """Return the lines of a proposed intent; none for another question."""
-        return describe_subject(self.question)[1:] if self.question.proposal is not None else []
+        return answer.describe_subject(self.question)[1:] if self.question.proposal is not None else []
 
     @property
     def wider_extent(self) -> Extent:
-        """Return the extent of a wider yes that is proposed."""
         return "intent" if "intent" in self.extents else self.extents[min(1, len(self.extents) - 1)]
 
 
@@ -126,7 +107,7 @@ class Approvals(Struct, frozen=True):
     waiting: int
     gone: str = ""
     closing: str = ""
-    preview: RulePreview | None = None
+    preview: answer.RulePreview | None = None
 
 
 def read_approvals(request: PageRequest) -> Approvals:
@@ -138,12 +119,12 @@ def read_approvals(request: PageRequest) -> Approvals:
     closing = ""
     for repository in request.repositories.list_all():
         with request.repositories.open_gate(repository) as gate:
-            close_orphaned_questions(gate)
+            answer.close_orphaned_questions(gate)
             listed = gate.questions.list_unanswered()
-            queue += [make_queued(repository, group) for group in group_equal_questions(listed)]
+            queue += [make_queued(repository, group) for group in answer.group_equal_questions(listed)]
             if wanted and card is None:
                 card = read_card(repository, gate, listed, wanted)
-                closing = closing or ("" if card else describe_closing(gate, wanted))
+                closing = closing or ("" if card else answer.describe_closing(gate, wanted))
     queue.sort(key=lambda each: (not each.is_open, each.asked_at))
     waiting = [each for each in queue if each.is_open]
     if not wanted and waiting:
@@ -158,7 +139,7 @@ def read_approvals(request: PageRequest) -> Approvals:
     return Approvals(queue, card, count, "" if card else wanted, closing, preview)
 
 
-def read_preview(request: PageRequest, card: QuestionCard) -> RulePreview:
+def read_preview(request: PageRequest, card: QuestionCard) -> answer.RulePreview:
     """Return what the rule in the address covers, or else the rule that the card proposes. Raises Refused."""
     named = request.query.get("extent", card.wider_extent)
     extent = EXTENT_BY_NAME.get(named)
@@ -166,7 +147,7 @@ def read_preview(request: PageRequest, card: QuestionCard) -> RulePreview:
         raise Refused(400, f"extent is {named[:40]!r}; expected one of {', '.join(card.extents[1:])}")
     rule = request.query.get("rule", "").strip()
     with request.repositories.open_gate(request.repositories.find(card.repository)) as gate:
-        return preview_rule(gate, card.question, extent, rule or None)
+        return answer.preview_rule(gate, card.question, extent, rule or None)
 
 
 def make_queued(repository: GovernedRepository, group: list[ListedQuestion]) -> QueuedQuestion:
@@ -194,11 +175,15 @@ def read_card(
     if chosen is None:
         return None
     question = chosen.question
-    group = next(group for group in group_equal_questions(listed) if chosen in group)
+    group = next(group for group in answer.group_equal_questions(listed) if chosen in group)
     with gate.index() as index:
-        before = list_earlier_calls(index, question, MAX_BEFORE)
-    low = [item for item in group if item.question.risk < LOW_RISK and not choose_typed_word(item.question)]
-    together = [chosen, *(item for item in low if item is not chosen)][:MAX_EQUAL_QUESTIONS] if chosen in low else []
+        before = answer.list_earlier_calls(index, question, MAX_BEFORE)
+    low = [
+        item for item in group if item.question.risk < answer.LOW_RISK and not answer.choose_typed_word(item.question)
+    ]
+    together = (
+        [chosen, *(item for item in low if item is not chosen)][: answer.MAX_EQUAL_QUESTIONS] if chosen in low else []
+    )
     card = show_question(repository, gate, chosen)
     return structs.replace(
         card,
@@ -224,10 +209,10 @@ def show_question(repository: GovernedRepository, gate: Gate, item: ListedQuesti
         gate.rules.titles.get(question.intent_id or "", ""),
         gate.state.active_session(SessionKey(question.session_id)).model or "",
         item.status == "open",
-        find_wider_rule(question),
-        list_extents(question),
+        answer.find_wider_rule(question),
+        answer.list_extents(question),
         [*mark_command(command)] if question.is_command else [],
-        choose_typed_word(question),
+        answer.choose_typed_word(question),
         [],
         0,
         [],
@@ -260,7 +245,7 @@ def make_title(question: Question) -> str:
 
 
 def name_risk(risk: int) -> str:
-    return "high" if risk > HIGH_RISK else "medium" if risk >= LOW_RISK else "low"
+    return "high" if risk > HIGH_RISK else "medium" if risk >= answer.LOW_RISK else "low"
 
 
 class AnswerBody(Struct, frozen=True, forbid_unknown_fields=True):
@@ -293,7 +278,7 @@ def record_answer(request: PageRequest, body: AnswerBody) -> dict[str, Any]:
     question_id, repository = request.path["question"], request.repositories.find(body.repository)
     with request.repositories.open_gate(repository) as gate:
         card = find_shown_card(repository, gate, question_id, body.shown_sha256)
-        if body.allow and body.typed != card.typed and not is_edited_scope(body.scope, card.question):
+        if body.allow and body.typed != card.typed and not answer.is_edited_scope(body.scope, card.question):
             raise Refused(400, f"a yes to this has to be confirmed: type {card.typed}", "type it, or deny")
         if body.scope and card.question.proposal is None:
             raise Refused(400, "the question proposes no intent", "answer it without a scope")
@@ -305,11 +290,11 @@ def record_answer(request: PageRequest, body: AnswerBody) -> dict[str, Any]:
         scope = tuple(body.scope) if body.allow else ()
         reply = ApprovalReply(body.allow, body.words.strip(), "person", extent, body.rule, FACE, scope=scope)
         try:
-            rule = find_covered_rule(reply, card.question) if body.allow else ""
-            is_late = record_reply(gate, card.question, reply)
+            rule = answer.find_covered_rule(reply, card.question) if body.allow else ""
+            is_late = answer.record_reply(gate, card.question, reply)
         except GrantRuleError as error:
             raise Refused(400, f"this yes cannot be given: {error}", "say yes once, or name another rule") from None
-        except QuestionClosed:
+        except answer.QuestionClosed:
             raise refuse_closed(gate, question_id) from None
     return {"id": question_id, "allowed": body.allow, "extent": reply.extent, "rule": rule, "late": is_late}
 
@@ -331,8 +316,8 @@ def record_equal_answers(request: PageRequest, body: EqualAnswerBody) -> dict[st
         if any(together.get(name) != shown for name, shown in body.shown.items() if name in still_open):
             raise Refused(409, "the questions are not those that were shown", "look at them again")
         for name in body.shown.keys() & still_open.keys():
-            with suppress(QuestionClosed):
-                record_reply(gate, still_open[name], ApprovalReply(True, through=FACE))
+            with suppress(answer.QuestionClosed):
+                answer.record_reply(gate, still_open[name], ApprovalReply(True, through=FACE))
                 answered.append(name)
     return {"allowed": answered, "closed": [*(body.shown.keys() - set(answered))]}
 
@@ -349,5 +334,5 @@ def find_shown_card(repository: GovernedRepository, gate: Gate, question_id: str
 
 
 def refuse_closed(gate: Gate, question_id: str) -> Refused:
-    closing = describe_closing(gate, question_id)
+    closing = answer.describe_closing(gate, question_id)
     return Refused(409, f"already {closing}" if closing else "no such question waits here", "the next one is shown")

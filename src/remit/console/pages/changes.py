@@ -20,14 +20,7 @@ from remit.core.python_runtime import prepare_type
 from remit.core.scope.path_patterns import Scope
 from remit.core.untrusted_input import quote_path
 from remit.gate.gate import Gate
-from remit.gate.people.reviews import (
-    ReviewComment,
-    ReviewRefused,
-    has_waiting_comments,
-    list_reviewed,
-    mark_reviewed,
-    send_comments,
-)
+from remit.gate.people import reviews
 from remit.gate.undo.restore import CannotUndo, revert_change
 from remit.policy.constraint_kinds import DEFAULT_TEST_PATTERNS
 from remit.provenance.verify.changed_hunks import (
@@ -140,7 +133,7 @@ def read_changes(request: PageRequest) -> Changes:
     committed = committed_answer.result() if committed_answer else None
     uncommitted = uncommitted_answer.result() if uncommitted_answer else None
     with request.repositories.open_gate(request.one_repository) as gate:
-        reviewed = set(list_reviewed(gate.state))
+        reviewed = set(reviews.list_reviewed(gate.state))
         names = gate.rules.titles
         waiting = list_waiting_agents(gate, (committed, uncommitted))
     asked_for = (uncommitted, committed)
@@ -182,14 +175,14 @@ def read_changes(request: PageRequest) -> Changes:
 
 
 def list_waiting_agents(gate: Gate, answers: Iterable[dict[str, Any] | None]) -> list[str]:
-    """Return the agents behind the hunks that have not yet got a message of a person."""
     authors = [hunk["author"] for answer in answers if answer for hunk in answer["hunks"]]
     sessions = {str(author["session_id"]): str(author["agent"]) for author in authors if author["session_id"]}
-    return [agent for session, agent in sessions.items() if has_waiting_comments(gate.state, SessionKey(session))]
+    return [
+        agent for session, agent in sessions.items() if reviews.has_waiting_comments(gate.state, SessionKey(session))
+    ]
 
 
 def ask_verify(request: PageRequest, wanted: str) -> Future[dict[str, Any]]:
-    """Ask `remit verify` for a range, or for what no commit has; return the answer to come."""
     repository, repositories = request.one_repository, request.repositories
     words = ("verify", *([wanted] if wanted else ["--uncommitted"]), "--hunks")
     question = (repository.root, words)
@@ -226,7 +219,6 @@ BASE_BRANCHES = ("refs/heads/main", "refs/heads/master", "refs/remotes/origin/ma
 def list_look_first(
     committed: dict[str, Any] | None, uncommitted: dict[str, Any] | None, hunks: Sequence[tuple[ChangedHunk, bool]]
 ) -> list[LookFirst]:
-    """Return the findings of both answers, those of FIRST_RULES before others, the gravest first."""
     found: list[LookFirst] = []
     seen: set[RuleFinding] = set()
     for answer, is_committed in ((uncommitted, False), (committed, True)):
@@ -258,7 +250,6 @@ def find_hunk(finding: RuleFinding, is_committed: bool, hunks: Sequence[tuple[Ch
 def group_hunks(
     hunks: Iterable[tuple[ChangedHunk, bool]], reviewed: set[str], found: dict[str, list[str]], names: dict[str, str]
 ) -> list[IntentGroup]:
-    """Return the hunks by intent, files with findings and tests first; those without an intent last."""
     groups: dict[str, list[ReviewedHunk]] = {}
     for hunk, is_committed in hunks:
         is_test = TESTS.matches(hunk.path)
@@ -283,9 +274,6 @@ def group_hunks(
 
 
 def cut_to_window(groups: list[IntentGroup], start: int, opened: str) -> tuple[list[IntentGroup], int | None]:
-    """Return the hunks from position `start` on, up to MAX_SHOWN_LINES lines, and the position of the next one. Long
-    hunks are cut, but for the `opened` one.
-    """
     shown: list[IntentGroup] = []
     position = lines = 0
     for group in groups:
@@ -323,7 +311,6 @@ def cut_hunk(each: ReviewedHunk) -> ReviewedHunk:
 def summarize_for_pull_request(
     wanted: str, groups: Sequence[IntentGroup], look_first: Sequence[LookFirst], committed: dict[str, Any] | None
 ) -> str:
-    """Return a text for a pull request: what was changed under which intent, by whom, and what to look at first."""
     lines = ["## Changes by intent", ""]
     for group in groups:
         agents = sorted({each.changed.author.agent or "" for each in group.hunks} - {""})
@@ -367,12 +354,12 @@ class CommentsBody(Struct, frozen=True, forbid_unknown_fields=True):
     """Comments for the agent of a session."""
 
     session: str
-    comments: list[ReviewComment]
+    comments: list[reviews.ReviewComment]
 
 
 def mark_hunks(request: PageRequest, body: MarkBody) -> dict[str, Any]:
     with request.repositories.open_gate(request.one_repository) as gate:
-        mark_reviewed(gate.state, body.hunks, body.records, reviewed=body.reviewed)
+        reviews.mark_reviewed(gate.state, body.hunks, body.records, reviewed=body.reviewed)
     return {"hunks": body.hunks, "reviewed": body.reviewed}
 
 
@@ -381,8 +368,8 @@ def send_message(request: PageRequest, body: CommentsBody) -> dict[str, Any]:
         raise Refused(400, f"a message has 1 to {MAX_COMMENTS} comments, none of them empty")
     with request.repositories.open_gate(request.one_repository) as gate:
         try:
-            message = send_comments(gate, SessionKey(body.session), body.comments)
-        except ReviewRefused as refused:
+            message = reviews.send_comments(gate, SessionKey(body.session), body.comments)
+        except reviews.ReviewRefused as refused:
             raise Refused(400, str(refused), "shorten the comments, or send fewer") from None
     return {"session": body.session, "comments": len(body.comments), "message": message}
 
@@ -435,5 +422,4 @@ def read_sides(git: Git, ends: CompareEnds, changed: HunkPatch, position: int) -
 
 
 def split_at_newlines(content: bytes) -> list[bytes]:
-    """Return the lines with their newlines, as git counts lines."""
     return re.findall(rb"[^\n]*\n|[^\n]+", content)

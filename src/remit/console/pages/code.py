@@ -246,9 +246,6 @@ def name_limits(content: bytes, lines: list[bytes]) -> str:
 def highlight_window(
     request: PageRequest, path: str, text: FileText, lines: list[bytes], start: int
 ) -> dict[int, list[Span]]:
-    """Return the classed spans of the window from line `start` on. At the beginning of a long file, only the beginning
-    is parsed: the window does not wait for the rest.
-    """
     window = lines[start : start + LINES_SHOWN]
     if not window or max(map(len, window)) > MAX_LINE_BYTES:
         return {}
@@ -263,7 +260,6 @@ def highlight_window(
 def make_lines(
     window: list[bytes], start: int, spans: dict[int, list[Span]], blocks: list[OriginBlock] | None
 ) -> Iterable[CodeLine]:
-    """Return the lines of a window with their highlighting and their blocks."""
     last = start + len(window)
     near = [block for block in blocks or () if block.start <= last and block.end > start]
     by_line = {n: block for block in near for n in range(max(block.start, start), min(block.end, last) + 1)}
@@ -280,7 +276,6 @@ def make_lines(
 
 
 def ask_origins(request: PageRequest, path: str, rev: str, text: FileText) -> Future[list[OriginBlock]]:
-    """Ask `remit blame` who wrote the lines; return the answer to come. It is kept while file and records stay."""
     repository = request.one_repository
     words = ("blame", *([rev] if rev else []), "--", path)
     state = read_repository_stamp(repository.root)
@@ -295,7 +290,6 @@ def read_origins(request: PageRequest, words: tuple[str, ...]) -> list[OriginBlo
 
 
 def read_repository_stamp(root: str) -> str:
-    """Return a text that changes with HEAD and with each record."""
     workspace = locate_workspace(Path(root))
     if workspace is None:
         return ""
@@ -304,7 +298,6 @@ def read_repository_stamp(root: str) -> str:
 
 
 def join_blocks(lines: Iterable[BlamedLine]) -> Iterable[OriginBlock]:
-    """Yield the blocks of lines with the same author."""
     block: OriginBlock | None = None
     for line in lines:
         fields = (line.origin, line.agent, line.model, line.session_id, line.intent_id, line.grade, line.record)

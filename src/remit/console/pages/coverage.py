@@ -179,7 +179,6 @@ class ObservedCalls(Struct):
 
 
 def count_usage(index: Index) -> dict[str, ObservedCalls]:
-    """Return the usage of each agent by the newest calls and denials."""
     found: dict[str, ObservedCalls] = {}
     for event in ("tool_use", "denied"):
         for document in index.find(event=event, limit=MAX_CALLS):
@@ -199,7 +198,6 @@ def count_usage(index: Index) -> dict[str, ObservedCalls]:
 
 
 def measure_agents(index: Index) -> dict[str, tuple[int, int]]:
-    """Return for each agent how many files it changed, and how many of them were judged before."""
     bodies: dict[str, list[dict[str, Any]]] = {}
     for document in index.find(event="mutation", limit=MAX_RECORDS):
         agent = str(document.get("tool", {}).get("name") or "")

@@ -171,7 +171,6 @@ def revoke_one_grant(request: PageRequest, body: RevokeBody) -> dict[str, str]:
 
 @lru_cache(4)
 def list_files_lately(root: str, _period: int) -> tuple[str, ...]:
-    """Return the files of a workspace; empty where git cannot tell. The cache asks git anew in each `_period`."""
     return tuple(list_tracked_files(root))
 
 

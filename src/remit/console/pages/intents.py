@@ -180,7 +180,6 @@ def list_touched_files(index: Index, intent_id: str) -> set[str]:
 
 
 def name_source(intent: Intent) -> Source:
-    """Return where an intent comes from, by its references."""
     for reference in intent.references:
         if reference.startswith(("specs/", ".specify/")):
             return "spec-kit"
@@ -299,9 +298,6 @@ def list_sessions(gate: Gate, index: Index, intent_id: str) -> tuple[list[Intent
 def build_tree(
     files: Iterable[str], owned: set[str], touched: set[str], shown: set[str], outside: list[str]
 ) -> ScopeFolder:
-    """Return the repository as a tree: every folder at the top, and below it those with owned or touched files. Of
-    the shown files, those in `outside` lie beyond the scope.
-    """
     counts: dict[str, list[int]] = {"": [0, 0, 0]}
     for path in {*files, *touched}:
         numbers = (1, path in owned, path in touched)

@@ -30,7 +30,6 @@ class TreeTile(Struct, frozen=True):
 
 
 def make_treemap(values: Mapping[str, int], width: float = WIDTH, height: float = HEIGHT) -> list[TreeTile]:
-    """Return the values as rectangles that fill the area, the largest first, each as square as its row allows."""
     rows = sorted(((name, value) for name, value in values.items() if value > 0), key=lambda row: (-row[1], row[0]))
     total = sum(value for _, value in rows)
     tiles: list[TreeTile] = []
@@ -54,7 +53,6 @@ def make_treemap(values: Mapping[str, int], width: float = WIDTH, height: float 
 
 
 def count_tiles_of_row(areas: Sequence[float], side: float) -> int:
-    """Return how many of the areas to put in one row, so that the worst of them is as square as possible."""
     best = float("inf")
     for count in range(1, len(areas) + 1):
         row = areas[:count]
@@ -67,7 +65,6 @@ def count_tiles_of_row(areas: Sequence[float], side: float) -> int:
 
 
 def make_line(values: Sequence[float], top: float, width: float = WIDTH, height: float = HEIGHT) -> str:
-    """Return the path of a line through the values, from left to right; `top` is the value at the upper edge."""
     step = width / max(len(values) - 1, 1)
     places = (
         f"{round(step * n, 1)} {round(height - height * value / max(top, 1), 1)}" for n, value in enumerate(values)
@@ -187,7 +184,6 @@ def list_groups(groups: dict[str, dict[str, int]]) -> list[GroupBar]:
 
 
 def count_days(times: list[tuple[str, str]]) -> list[DayCounts]:
-    """Return the counts of each day from the first record on, at most MAX_DAYS."""
     counts: dict[str, Counter[str]] = {}
     for at, event in times:
         counts.setdefault(at[:10], Counter())[event] += 1
@@ -201,7 +197,6 @@ def count_days(times: list[tuple[str, str]]) -> list[DayCounts]:
 
 
 def draw_spark(index: Index, field: Literal["agent", "intent_id"], name: str) -> str:
-    """Return a path through the number of records of each of the last SPARK_DAYS days."""
     today = datetime.fromtimestamp(time.time(), UTC).date()
     days = [(today - timedelta(days=n)).isoformat() for n in reversed(range(SPARK_DAYS))]
     by = Filters(agent=name) if field == "agent" else Filters(intent_id=name)

@@ -9,25 +9,7 @@ from remit.console.pages.now import OPEN_CALL_S
 from remit.console.pages.page import PageRequest
 from remit.gate.context import WorkspaceContext
 from remit.gate.gate import Gate
-from remit.gate.undo.recovery import (
-    UNDO,
-    RestorePreview,
-    SessionUndoPreview,
-    change_pin,
-    describe_occasion,
-    find_target,
-    finish_interrupted,
-    hash_plan,
-    hash_session_undo,
-    list_restore_points,
-    list_session_changes,
-    plan_restore_to,
-    preview_restore,
-    preview_session_undo,
-    quote_keys,
-    restore_to,
-    unquote_selection,
-)
+from remit.gate.undo import recovery
 from remit.gate.undo.restore import (
     NoSuchSnapshot,
     find_last_restore,
@@ -67,7 +49,7 @@ class RecoveryPoint(Struct, frozen=True):
 
     name: str
     words: str
-    preview: RestorePreview
+    preview: recovery.RestorePreview
     working: list[WorkingAgent]
     is_pinned: bool
 
@@ -76,7 +58,7 @@ class SessionUndoPage(Struct, frozen=True):
     """The undo of one session, and the agents at work."""
 
     session_id: str
-    preview: SessionUndoPreview
+    preview: recovery.SessionUndoPreview
     working: list[WorkingAgent]
 
 
@@ -136,7 +118,7 @@ def undo_session_changes(request: PageRequest, body: UndoBody) -> RestoreDone:
 def pin_point(request: PageRequest, body: PinBody) -> dict[str, Any]:
     with request.repositories.open_gate(request.one_repository) as gate:
         try:
-            snapshot, _ = change_pin(gate, request.path["point"], is_pinned=body.pinned)
+            snapshot, _ = recovery.change_pin(gate, request.path["point"], is_pinned=body.pinned)
         except NoSuchSnapshot as error:
             raise refuse_missing(error) from None
         finally:
@@ -148,7 +130,7 @@ def pin_point(request: PageRequest, body: PinBody) -> dict[str, Any]:
 
 
 def list_points(gate: Gate, limit: int) -> Recovery:
-    points = [row for _, row in list_restore_points(gate)]
+    points = [row for _, row in recovery.list_restore_points(gate)]
     journal = open_restore(gate).read_journal()
     try:
         undoable = find_last_restore(gate.snapshots.list_snapshots())[0].id
@@ -160,66 +142,66 @@ def list_points(gate: Gate, limit: int) -> Recovery:
 
 def preview_point(gate: Gate, name: str) -> RecoveryPoint:
     try:
-        target = find_target(gate, name)
-        preview = preview_restore(gate, target)
+        target = recovery.find_target(gate, name)
+        preview = recovery.preview_restore(gate, target)
     except NoSuchSnapshot as error:
         raise refuse_missing(error) from None
     except RestoreRunning as error:
         raise Refused(409, str(error), "load the page again in a moment") from None
     pinned = PinnedSnapshots(gate.workspace).pinned_ids()
-    words = "before the last restore" if name == UNDO else describe_occasion(target.point)
-    shown = UNDO if name == UNDO else target.point.id
+    words = "before the last restore" if name == recovery.UNDO else recovery.describe_occasion(target.point)
+    shown = recovery.UNDO if name == recovery.UNDO else target.point.id
     return RecoveryPoint(shown, words, preview, list_working_agents(gate), target.point.id in pinned)
 
 
 def restore_point(gate: Gate, name: str, only: list[str], plan_sha256: str) -> RestoreDone:
     """Restore what the person saw in the preview. Raises Refused if the plan is another one by now."""
     try:
-        finished = finish_interrupted(gate)
-        target = find_target(gate, name)
-        planned = plan_restore_to(gate, target)
+        finished = recovery.finish_interrupted(gate)
+        target = recovery.find_target(gate, name)
+        planned = recovery.plan_restore_to(gate, target)
         if planned.plan.is_empty:
             raise Refused(409, "there is nothing to do: the files are as they were then")
-        if finished or hash_plan(planned) != plan_sha256:
+        if finished or recovery.hash_plan(planned) != plan_sha256:
             why = f"an interrupted restore was finished first ({finished})" if finished else "files changed meanwhile"
             raise Refused(409, f"nothing was restored: {why}", "look at the new preview")
-        paths = unquote_selection(only, planned)
+        paths = recovery.unquote_selection(only, planned)
         if len(paths) != len(set(only)):
             raise Refused(409, "nothing was restored: a chosen file is not part of the plan", "look at the new preview")
-        done, waiting = restore_to(gate, target, paths)
+        done, waiting = recovery.restore_to(gate, target, paths)
     except NoSuchSnapshot as error:
         raise refuse_missing(error) from None
     except RestoreRunning as error:
         raise Refused(409, str(error), "load the page again in a moment") from None
-    failed = quote_keys(done.failed)
+    failed = recovery.quote_keys(done.failed)
     saved = done.saved.id if done.saved else ""
     return RestoreDone(done.point.id, saved, len(done.plan.write), len(done.plan.delete), failed, waiting or "")
 
 
 def describe_session_undo(gate: Gate, session: str) -> SessionUndoPage:
     plan = plan_session_undo(gate, gate.contents, require_session_changes(gate, session))
-    return SessionUndoPage(session, preview_session_undo(gate, session, plan), list_working_agents(gate))
+    return SessionUndoPage(session, recovery.preview_session_undo(gate, session, plan), list_working_agents(gate))
 
 
 def perform_session_undo(gate: Gate, session: str, plan_sha256: str) -> RestoreDone:
     """Undo what the person saw in the preview. Raises Refused if the plan is another one by now."""
     try:
-        finished = finish_interrupted(gate)
+        finished = recovery.finish_interrupted(gate)
         plan = plan_session_undo(gate, gate.contents, require_session_changes(gate, session))
         if plan.is_empty:
             raise Refused(409, "there is nothing to do: no file contains its changes")
-        if finished or hash_session_undo(plan) != plan_sha256:
+        if finished or recovery.hash_session_undo(plan) != plan_sha256:
             raise Refused(409, "nothing was undone: files changed meanwhile", "look at the new preview")
         done = undo_session(gate, plan, session)
     except RestoreRunning as error:
         raise Refused(409, str(error), "load the page again in a moment") from None
     finally:
         gate.snapshots.close()
-    return RestoreDone(session, done.saved.id, len(plan.write), len(plan.delete), quote_keys(done.failed))
+    return RestoreDone(session, done.saved.id, len(plan.write), len(plan.delete), recovery.quote_keys(done.failed))
 
 
 def require_session_changes(gate: Gate, session: str) -> tuple[SessionChange, ...]:
-    changes = list_session_changes(gate, session)
+    changes = recovery.list_session_changes(gate, session)
     if changes is None:
         raise Refused(404, "no record names this session", "the page Sessions lists them")
     return changes

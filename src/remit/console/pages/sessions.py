@@ -187,7 +187,6 @@ def read_form(request: PageRequest) -> SessionForm:
 
 
 def make_filters(session_id: str, filters: Mapping[str, str], *, without: str = "") -> Filters:
-    """Return the filters of the index for those of the query, one of them left out."""
     found: Filters = {"session_id": session_id}
     for name, field in FACETS.items():
         if name in filters and name != without:
@@ -198,7 +197,6 @@ def make_filters(session_id: str, filters: Mapping[str, str], *, without: str = 
 
 
 def count_facets(index: Index, session_id: str, filters: Mapping[str, str]) -> dict[str, dict[str, int]]:
-    """Return for each facet how many records each value has, the most first; a chosen value is always there."""
     found = {
         name: index.count_by(field, **make_filters(session_id, filters, without=name)) for name, field in FACETS.items()
     }
@@ -264,7 +262,6 @@ def make_row(position: int, document: dict[str, Any]) -> TimelineRow:
 
 
 def list_records_of_call(index: Index, session_id: str, document: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the record with those of the same call that are near it, oldest first."""
     place = index.count_before(str(document["id"]), session_id=session_id)
     near = index.find_window(max(0, place - NEAR_RECORDS), 2 * NEAR_RECORDS, session_id=session_id)
     return [each for each in near if name_key(each) == name_key(document)] or [document]
@@ -287,7 +284,6 @@ def read_peek(request: PageRequest, document: dict[str, Any], call: list[dict[st
 
 
 def make_strip(times: list[tuple[str, str]]) -> list[StripBucket]:
-    """Return the records over time in equal stretches, with long silences folded."""
     if not times:
         return []
     places: list[float] = []

@@ -93,7 +93,6 @@ def read_settings(request: PageRequest) -> SettingsPage:
 
 
 def list_rows(config: Config, text: str) -> Iterator[SettingRow]:
-    """Yield each setting of the tables, in the order of the reference."""
     written = parse_toml(text)
     for field in msgspec.structs.fields(Config):
         value, default = getattr(config, field.name), getattr(Config(), field.name)

@@ -72,7 +72,6 @@ class RemoteGuard(Guard, frozen=True, kw_only=True):
         return forwarded or super().read_host(request)
 
     def read_client_address(self, request: Request) -> str:
-        """Return the client's address: the connection's, or the last that a proxy of ours names."""
         address = request.client.host if request.client else ""
         if self.comes_from_proxy(request):
             named = ",".join(request.headers.getlist("x-forwarded-for")).split(",")
@@ -183,7 +182,6 @@ class RemoteConsole(Console):
         return JSONResponse({"schema_version": 1, "data": {"id": login.id}})
 
     async def end_login(self, request: Request) -> Response:
-        """End the login here; tell where the provider's own session is ended."""
         self.guard.check_same_origin(request)
         self.logins.end(self.entrance.find_reader(request).id)
         await self.watcher.look_again()
@@ -198,7 +196,6 @@ class RemoteConsole(Console):
 
 
 def set_host_cookie(response: Response, name: str, value: str, lifetime_s: float, *, is_strict: bool) -> None:
-    """Set a cookie that only this very host gets, only by https, and no script sees."""
     response.set_cookie(
         *(name, value, int(lifetime_s)),
         path="/",

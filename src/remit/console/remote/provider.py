@@ -76,7 +76,6 @@ class OpenIdProvider:
             raise Refused(502, why, "try again; see daemon.log on the machine that serves the console") from None
 
     async def read_metadata(self, client: Any) -> dict[str, Any]:
-        """Return the provider's description of itself, checked."""
         if time.monotonic() - self.read_at < METADATA_LIFETIME_S and self.metadata:
             return self.metadata
         issuer = self.settings.issuer
@@ -127,7 +126,6 @@ class OpenIdProvider:
         return person, self.find_role(claims, person)
 
     def check_id_token(self, token: dict[str, Any], keys: dict[str, Any], nonce: str) -> dict[str, Any]:
-        """Return the claims of an ID token that is signed, in time, from this issuer, for this client and login."""
         options: Any = {
             "iss": {"essential": True, "value": self.settings.issuer},
             "aud": {"essential": True, "value": self.settings.client_id},

@@ -113,10 +113,6 @@ parse_kept = lru_cache(KEPT_TREES)(parse_content)
 
 
 def find_sections(source: SourceFile) -> list[Definition]:
-    """Return the sections in order, named with their enclosing headings.
-
-    Each ends before a heading of its level or above.
-    """
     headings: list[tuple[int, int, str, int]] = []  # line, level, text, index of the line below
     pending = [source.root]
     while pending:
@@ -148,7 +144,6 @@ def find_innermost_section(sections: Sequence[Definition], lines: LineRange) -> 
 
 
 def split_by_section(sections: Sequence[Definition], lines: LineRange) -> Iterator[tuple[LineRange, Definition | None]]:
-    """Yield the lines cut at outermost sections, each part with its innermost section."""
     start = lines.start
     for section in sections:
         low, high = max(section.start_line, start), min(section.end_line, lines.end)
@@ -185,7 +180,6 @@ class _DefinitionFinder:
         return stack
 
     def split_range(self, lines: LineRange, stack: Stack) -> Iterator[tuple[LineRange, Stack]]:
-        """Yield parts of a range with their definitions, in order."""
         if stack and stack[-1].type not in self.language.containers:
             yield from ((part, self.find_enclosing(part)) for part in trim_blank_lines(self.texts, lines))
             return
@@ -202,7 +196,6 @@ class _DefinitionFinder:
         yield from ((part, stack) for part in trim_blank_lines(self.texts, LineRange(start, lines.end)))
 
     def iterate_children(self, stack: Stack, lines: LineRange) -> Iterator["Node"]:
-        """Yield the direct inner definitions that overlap the lines."""
         top = stack[-1] if stack else self.source.root
         pending = [top]
         while pending:
@@ -221,7 +214,6 @@ class _DefinitionFinder:
             pending += [child for _, child in reversed(children[first:end])]
 
     def measure_lines(self, definition: "Node") -> LineRange:
-        """Return the lines of a definition, with nodes that wrap exactly this one."""
         node, values = definition, self.language.value_fields
         while (outer := node.parent) is not None:
             if outer.type in GROUP_KINDS:
@@ -271,7 +263,6 @@ def find_value(node: "Node", language: Language) -> "Node | None":
 
 
 def trim_blank_lines(texts: Sequence[bytes], lines: LineRange) -> list[LineRange]:
-    """Return the range without blank lines at its ends; empty for a blank range."""
     part = texts[lines.start - 1 : max(lines.start - 1, lines.end)]
     filled = [n for n, text in enumerate(part, lines.start) if text.strip()]
     return [LineRange(filled[0], filled[-1])] if filled else []

@@ -122,7 +122,6 @@ def make_flat_node(
 
 
 def has_visible_spelling(node: "Node", source: bytes, language: Language) -> bool:
-    """Return whether spelling is visible: `{x = }` in Python, a string of tokens, most macros of Rust."""
     if node.type == "interpolation":
         prefix = node.parent.children[0] if node.parent is not None else node
         letters = source[prefix.start_byte : prefix.end_byte].lower()
@@ -134,7 +133,6 @@ def has_visible_spelling(node: "Node", source: bytes, language: Language) -> boo
 
 
 def has_meaning(kind: str, space: str) -> bool:
-    """Return whether white space in a node of that kind is content. In JSX line breaks are not."""
     if kind.startswith("jsx_") and "\n" in space:
         return False
     return kind == "text" or any(part in kind for part in VERBATIM_KINDS)
@@ -175,7 +173,6 @@ def measure_grouping(flat_nodes: Sequence[FlatNode], language: Language) -> Sequ
 def is_optional_sign(
     at: int, flat_nodes: Sequence[FlatNode], language: Language, last: Mapping[int, Sequence[int]]
 ) -> bool:
-    """Return whether a formatter may add or remove the node: a comma before the end, a final semicolon."""
     node = flat_nodes[at]
     if node.named or node.parent < 0 or node.text not in (",", ";"):
         return False

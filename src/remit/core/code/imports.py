@@ -58,14 +58,11 @@ def find_import_mentions(text: str, module: str) -> list[int]:
 
 
 def compact_text(node: "Node | None", field: str = "") -> str:
-    """Return the text of a node, or of its field, without white space; empty without a node."""
     part = node.child_by_field_name(field) if node is not None and field else node
     return "".join((part.text or b"").decode("utf-8", "replace").split()) if part is not None else ""
 
 
 def read_field(field: str, quotes: str = "") -> Reader:
-    """Return a reader of one field's text, without the quotes around it."""
-
     def read(node: "Node") -> ImportedNames:
         yield compact_text(node, field).strip(quotes), False
 
@@ -73,14 +70,12 @@ def read_field(field: str, quotes: str = "") -> Reader:
 
 
 def python_import(node: "Node") -> ImportedNames:
-    """Read `import a.b as c, d`."""
     for child in node.named_children:
         if child.type in ("dotted_name", "aliased_import"):
             yield compact_text(child, "name" if child.type == "aliased_import" else ""), False
 
 
 def python_from(node: "Node") -> ImportedNames:
-    """Read `from a import b, c as d`: yield `a`, and its names as possible modules."""
     module = compact_text(node, "module_name")
     yield module, any(child.type == "wildcard_import" for child in node.named_children)
     stem = module if module.endswith(".") else f"{module}."
@@ -89,7 +84,6 @@ def python_from(node: "Node") -> ImportedNames:
 
 
 def python_call(node: "Node") -> ImportedNames:
-    """Read `__import__("a")`, `import_module("a")`, `x.import_module(name="a")`."""
     called, arguments = compact_text(node, "function"), node.child_by_field_name("arguments")
     if arguments is None or called.rpartition(".")[2] not in ("__import__", "import_module", "find_spec", "run_module"):
         return
@@ -104,14 +98,12 @@ def python_call(node: "Node") -> ImportedNames:
 
 
 def script_statement(node: "Node") -> ImportedNames:
-    """Read `import x from "a"`, `export * from "a"`, `import x = require("a")`."""
     source = node.child_by_field_name("source")
     if source is not None:
         yield script_literal(source), False
 
 
 def script_call(node: "Node") -> ImportedNames:
-    """Read `require("a")`, `import("a")`, `module.require("a")`, `require.resolve("a")`."""
     names = compact_text(node, "function").replace("?.", ".").split(".")
     arguments = node.child_by_field_name("arguments")
     if arguments is not None and {"require", "import"} & set(names) and arguments.named_children:
@@ -121,14 +113,12 @@ def script_call(node: "Node") -> ImportedNames:
 
 
 def script_literal(node: "Node") -> str:
-    """Return a literal's value without the prefix `node:` of built-in modules."""
     text = (node.text or b"").decode("utf-8", "replace")[1:-1]
     plain = UNICODE_ESCAPE.sub(lambda m: chr(min(int(m[1] or m[2] or m[3], 16), 0x10FFFF)), text)
     return plain.replace("\\", "").removeprefix("node:")
 
 
 def rust_use(node: "Node", prefix: str = "") -> ImportedNames:
-    """Read `use a::{b, c as d, e::*};`: the statement, or a part of its tree behind `prefix`."""
     match node.type:
         case "use_declaration":
             argument = node.child_by_field_name("argument")
@@ -151,17 +141,14 @@ def rust_use(node: "Node", prefix: str = "") -> ImportedNames:
 
 
 def join_rust_path(prefix: str, name: str) -> str:
-    """Join a path, spelling raw names and a leading `::` plainly."""
     return "::".join(part.removeprefix("r#") for part in f"{prefix}::{name}".split("::") if part)
 
 
 def rust_path(node: "Node") -> ImportedNames:
-    """Read `a::b::c` in code, which needs no `use`; of `extern crate a;` the name."""
     yield join_rust_path("", compact_text(node, "name" if node.type == "extern_crate_declaration" else "")), False
 
 
 def java_import(node: "Node") -> ImportedNames:
-    """Read `import static a.b.C.*;`."""
     star = any(child.type == "asterisk" for child in node.named_children)
     for child in node.named_children:
         if child.type in ("scoped_identifier", "identifier"):
@@ -169,7 +156,6 @@ def java_import(node: "Node") -> ImportedNames:
 
 
 def java_call(node: "Node") -> ImportedNames:
-    """Read `Class.forName("a.b.C")`."""
     arguments = node.child_by_field_name("arguments")
     if compact_text(node, "name") in ("forName", "loadClass") and arguments is not None and arguments.named_children:
         yield compact_text(arguments.named_children[0]).strip('"'), False

@@ -61,7 +61,6 @@ class SourceFile:
 
     @cached_property
     def macro_words(self) -> frozenset[str]:
-        """Return the words in the file's macros, and its constants."""
         if not self.language.macros:
             return frozenset()
         texts = MACRO_DEFINITION.findall(self.text(self.root))
@@ -168,7 +167,6 @@ class Item:
 
     @cached_property
     def has_attribute(self) -> bool:
-        """Return whether an attribute or annotation on the item, or around the item, may have an effect."""
         name = self.definition.child_by_field_name("name") if self.definition is not None else None
         end = (name or self.body or self.node).start_byte
         head = self.source.content[self.nodes[0].start_byte : end].decode("utf-8", "replace")
@@ -182,7 +180,6 @@ class Item:
 
     @property
     def position_matters(self) -> bool:
-        """Return whether the position has meaning: virtual functions, operators, implicit calls."""
         nodes = (self.definition or self.node).children
         if any(c.type == "virtual" or self.source.text(c) == "virtual" for c in nodes):
             return True
@@ -265,7 +262,6 @@ def sort_go_imports(flat_nodes: list[FlatNode]) -> list[FlatNode]:
 
 
 def find_balanced_call(text: str, start: int) -> str:
-    """Return the call that begins at `start`, up to its closing bracket, or its line without a bracket."""
     depth = 0
     for at in range(start, min(len(text), start + MAX_CALL_CHARS)):
         depth += (text[at] == "(") - (text[at] == ")")
@@ -275,7 +271,6 @@ def find_balanced_call(text: str, start: int) -> str:
 
 
 def split_items(source: SourceFile, parent: "Node", depth: int, in_attributed: bool = False) -> list[Item]:
-    """Split a file or a body into items; prefixes join their definition, punctuation is dropped."""
     language = source.language
     items: list[Item] = []
     prefix: list[Node] = []
@@ -299,7 +294,6 @@ def split_items(source: SourceFile, parent: "Node", depth: int, in_attributed: b
 
 
 def is_string_statement(node: "Node") -> bool:
-    """Return whether a statement is only a string: a docstring, or a directive such as `'use strict'`."""
     inner = [c.type for c in node.children if c.is_named]
     return node.type == "expression_statement" and inner in (["string"], ["concatenated_string"])
 

@@ -104,12 +104,6 @@ FIELD = re.compile(r"^ {4}(\w+)(?: (\S+))?:(.*(?:\n {8}.*)*)", re.MULTILINE)
 
 
 def read_rows(kind: type[T], table: str) -> dict[str, T]:
-    """Return the rows of a table by name.
-
-    A row begins with `name:`, or with `name like other:` to add to the other's sets and mappings. A field is
-    `field: words`, with words `key=value` for a mapping, or `field key: words` for one entry; it goes on in lines that
-    are indented further.
-    """
     types = {field.name: field.type for field in structs.fields(kind)}
     rows: dict[str, dict[str, Any]] = {}
     for block in re.split(r"\n(?=\w)", table.strip()):

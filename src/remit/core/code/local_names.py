@@ -104,7 +104,6 @@ Span = tuple[int, int]
 
 @cache
 def list_reserved_words(name: str) -> frozenset[str]:
-    """Return the words of a language's grammar."""
     grammar = grammar_of(name)
     if grammar is None:
         return frozenset()
@@ -115,8 +114,7 @@ def list_reserved_words(name: str) -> frozenset[str]:
 def local_names(nodes: Sequence[FlatNode], language: Language, hidden: frozenset[str] = frozenset()) -> dict[int, str]:
     """Return a number for each local name, by node index, in order of first occurrence.
 
-    Numbers begin with NUL, unlike any name. `hidden` are words with meanings outside these nodes, such as those in
-    macros.
+    Numbers begin with NUL, unlike any name. `hidden` are words with a meaning outside the nodes, as in macros.
     """
     tree = NameTree(nodes, language, hidden)
     exposed = set(hidden | language.reserved_words | list_reserved_words(language.name))

@@ -123,7 +123,6 @@ def outside(low: Cut, high: Cut) -> VersionRange:
 
 
 def release_family(numbers: tuple[int, ...]) -> tuple[Cut, Cut]:
-    """Return the cuts around a release and its sub-releases, without pre-releases before the release."""
     return ((strip_zeros(numbers), 1, ""), 0), cut_before_next(numbers, len(numbers) - 1)
 
 
@@ -140,7 +139,6 @@ def cut_before_release(numbers: tuple[int, ...]) -> Cut:
 
 
 def cut_before_next(numbers: tuple[int, ...], at: int) -> Cut:
-    """Return the cut before the next release that differs at index `at`."""
     return cut_before_release((*numbers[:at], numbers[at] + 1))
 
 
@@ -215,7 +213,6 @@ def read_requirements_txt(text: str) -> Iterator[Requirement]:
 
 
 def read_pyproject(text: str) -> Iterator[Requirement]:
-    """Read `pyproject.toml`: project, extras, dependency groups, build system, and Poetry."""
     document = tomllib.loads(text.removeprefix("\ufeff"))
     project: Table = document.get("project", {})
     lists = [project.get("dependencies", []), document.get("build-system", {}).get("requires", [])]
@@ -239,7 +236,6 @@ def read_package_json(text: str) -> Iterator[Requirement]:
 
 
 def read_cargo_toml(text: str) -> Iterator[Requirement]:
-    """Read `Cargo.toml`: each table with a name ending in `dependencies`, at any depth."""
     tables: list[Table] = [tomllib.loads(text.removeprefix("\ufeff"))]
     for table in tables:
         for key, value in table.items():
@@ -250,7 +246,6 @@ def read_cargo_toml(text: str) -> Iterator[Requirement]:
 
 
 def read_table(table: Table, dialect: Dialect) -> Iterator[Requirement]:
-    """Read names and versions; a path or repository in place of a version stays as written."""
     for name, value in table.items():
         if isinstance(value, str):
             yield Requirement(name, value, dialect)
@@ -261,7 +256,6 @@ def read_table(table: Table, dialect: Dialect) -> Iterator[Requirement]:
 
 
 def read_go_mod(text: str) -> Iterator[Requirement]:
-    """Read `go.mod`: requirements and replacements."""
     for number, line in enumerate(split_text_lines(text), 1):
         code = line.partition("//")[0]
         if replaced := GO_REPLACE.match(code):

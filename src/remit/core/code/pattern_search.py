@@ -93,7 +93,6 @@ def find_regex_lines(pattern: str, text: str) -> list[int]:
 
 @lru_cache(64)
 def find_required_text(pattern: str) -> str:
-    """Return the longest text known to be in every match; empty if unknown."""
     if re.search(r"[|(]|\\[xuUN0-9]", pattern):
         return ""
     plain = re.sub(r"(.)\+", "\\1\0", VARIABLE_PART.sub("\0", pattern))
@@ -120,8 +119,8 @@ def find_syntax_lines(pattern: str, text: str, language: str) -> list[int]:
 def read_variants(text: str, language: str) -> tuple[str, ...]:
     """Return the text as its language may read it: Python normalises letters and joins continued lines.
 
-    A backslash at the end of a comment joins nothing, and `#` may stand in a string, so three variants are returned.
-    Line numbers stay. Raises UncheckableContent.
+    A backslash at the end of a comment joins no lines, and a string may contain `#`, hence three variants. Line numbers
+    stay. Raises UncheckableContent.
     """
     if language != "python":
         return (text,)
@@ -176,7 +175,6 @@ def search_syntax(pattern: str, text: str, language: str) -> "list[ast_grep_py.S
 
 @lru_cache(64)
 def is_complete_pattern(pattern: str, language: str) -> bool:
-    """Return whether the pattern parses without errors: a broken pattern would silently match nothing."""
     import ast_grep_py
 
     roots = (ast_grep_py.SgRoot(text, language).root() for text in (pattern, pattern.replace("$", EXPANDO)))

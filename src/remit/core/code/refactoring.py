@@ -1,8 +1,8 @@
-"""Recognition of refactorings: changes that only move, rename or reformat, judged from contents.
+"""Recognition of refactorings from contents: changes that only move, rename or reformat.
 
-`AST_REFACTOR` requires certainty that nothing outside the changed files can notice. Equal trees are not enough: a call
-of a different function has an equal tree, and so has a method moved to a different class. Exported names, and
-parameters that callers may name, are visible outside: renaming them is no refactoring.
+`AST_REFACTOR` requires certainty: code outside the changed files cannot notice. Equal trees are not enough: a call of a
+different function has an equal tree, and a method moved to a different class too. Exported names, and parameters named
+by callers, are visible outside: renaming them is no refactoring.
 """
 
 import re
@@ -49,7 +49,6 @@ def classify_change(files: Sequence[FileChange]) -> ComputedClass | None:
 
 
 def classify_file(file: FileChange, action: Sequence[FileChange]) -> ComputedClass | None:
-    """Classify a change of a file. A created or deleted file is no refactoring."""
     language = find_language(file.path)
     if language is None:
         return None
@@ -141,7 +140,6 @@ def pair_items(old: Sequence[Item], new: Sequence[Item]) -> list[tuple[Item, Ite
 
 
 def may_reorder(old: Sequence[Item], new: Sequence[Item]) -> bool:
-    """Return whether only functions moved, and only within the language's freedom."""
     order = old[0].language.order
     moving = [i.key for i in old if i.is_movable]
     if order == "fixed" or len(set(moving)) < len(moving) or set(moving) != {i.key for i in new if i.is_movable}:
@@ -155,7 +153,6 @@ def may_reorder(old: Sequence[Item], new: Sequence[Item]) -> bool:
 
 
 def count_barriers(items: Sequence[Item]) -> dict[tuple[str, str], tuple[int, bool]]:
-    """Count the barriers before each function, and whether the previous item describes the function."""
     order, barriers = items[0].language.order, 0
     slots: dict[tuple[str, str], tuple[int, bool]] = {}
     for index, item in enumerate(items):
@@ -167,7 +164,6 @@ def count_barriers(items: Sequence[Item]) -> dict[tuple[str, str], tuple[int, bo
 
 
 def list_dependencies(items: Sequence[Item]) -> set[tuple[object, ...]]:
-    """Return the relative order of items that mention names bound by each other."""
     binders: dict[str, list[int]] = {}
     for index, item in enumerate(items):
         for name in item.bound_names:
@@ -185,7 +181,6 @@ def list_dependencies(items: Sequence[Item]) -> set[tuple[object, ...]]:
 
 
 def find_private_renames(old: SourceFile, new: SourceFile, path: str) -> dict[str, str]:
-    """Return new names of private functions, if every old name was replaced consistently."""
     removed, added = list_new_private_functions(old, new, path), list_new_private_functions(new, old, path)
     if not removed or len(removed) != len(added):
         return {}
@@ -201,7 +196,6 @@ def find_private_renames(old: SourceFile, new: SourceFile, path: str) -> dict[st
 
 
 def count_words(source: SourceFile, functions: Collection[str]) -> tuple[Counter[str], set[str]]:
-    """Return how often functions are called by their names, and all words elsewhere but in comments."""
     calls: Counter[str] = Counter()
     others = set(source.macro_words)
     definitions = [item.definition for item in source.items if item.definition is not None and item.name in functions]

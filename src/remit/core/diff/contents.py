@@ -51,7 +51,7 @@ def count_lines(content: bytes) -> int:
 
 
 def split_lines(content: bytes) -> list[bytes]:
-    """Split lines without newlines. A last line that gains its newline is unchanged: nobody rewrote the line."""
+    """Split lines without newlines. A last line is unchanged when only its newline is new."""
     lines = content.split(b"\n")
     return lines if lines[-1] else lines[:-1]
 
@@ -251,7 +251,6 @@ def build_lcs_rows(old: Sequence[Hashable], new: Sequence[Hashable]) -> Iterator
 
 
 def find_run_positions(flags: bytearray) -> frozenset[int]:
-    """Return the start of each run of changed lines, as the number of unchanged lines before the run."""
     positions: set[int] = set()
     unchanged = end = 0
     while (start := flags.find(1, end)) >= 0:
@@ -262,12 +261,6 @@ def find_run_positions(flags: bytearray) -> frozenset[int]:
 
 
 def slide_runs(flags: bytearray, lines: Sequence[bytes], opposite_runs: frozenset[int]) -> None:
-    """Move each run of changed lines to its most natural start, merging runs that touch.
-
-    Positions beside a run of the opposite text are preferred; then those least indented, not closing a block, below an
-    empty line; later positions win ties.
-    """
-
     def rate_start(at: int) -> tuple[bool, int, bool, bool, int]:
         first = next((line for line in lines[at : at + MAX_EMPTY_LINES] if line.strip()), b"")
         text = first.lstrip()
@@ -284,7 +277,6 @@ def slide_runs(flags: bytearray, lines: Sequence[bytes], opposite_runs: frozense
 
 
 def widen_run(flags: bytearray, lines: Sequence[bytes], start: int) -> tuple[int, int, int]:
-    """Slide the run at `start` down as far as possible, merging runs; return start, end and first possible start."""
     size, first_start, end = 0, start, find_flag(0, flags, start)
     while size < end - start:
         size = end - start
@@ -356,7 +348,7 @@ def diff_by_origins(old: bytes, new: bytes, origins: Mapping[int, int]) -> tuple
 
 
 def make_hunks(old_lines: int, new_lines: int, origins: dict[int, int]) -> tuple[Hunk, ...]:
-    """Return the hunks that keep exactly these lines: `origins` maps new to old indices."""
+    """Return the hunks that keep exactly the lines in `origins`, from new to old indices."""
     hunks: list[Hunk] = []
     a = b = 0
     for to, origin in [*sorted(origins.items()), (new_lines, old_lines)]:

@@ -1,7 +1,7 @@
 """Edits of file tools, and the contents they would leave.
 
-An adapter builds the `Edit`; nothing here touches a file. Ambiguous edits (text missing, or present several times)
-raise UnclearEdit instead of guessing: such a call is judged by its effects.
+An adapter builds the `Edit`; the functions are pure. Ambiguous edits (text missing, or present several times) raise
+UnclearEdit instead of guessing: the gate judges the call by its effects.
 """
 
 from bisect import bisect_left, bisect_right
@@ -235,7 +235,6 @@ def place_hunk(lines: Sequence[str], hunk: PatchHunk, old: Sequence[str], at: in
 
 
 def trace_signed_lines(signed: Iterable[str], at: int) -> Iterator[EditedLine]:
-    """Yield the lines that a hunk leaves; `at` is the index of its first old line."""
     for line in signed:
         if line[0] != "-":
             yield line[1:], at if line[0] == " " else None

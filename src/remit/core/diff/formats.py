@@ -117,7 +117,7 @@ class Patch(Struct, frozen=True):
 
 
 def parse_patch(text: str) -> Patch:
-    """Parse a patch. Raises PatchError, and nothing else, for any text."""
+    """Parse a patch. Raises PatchError as the only error, for any text."""
     lines = [line.removesuffix("\r") for line in text.strip(WHITE_SPACE).split("\n")]
     first, last = 0, len(lines)
     if len(lines) >= 4 and lines[0] in ("<<EOF", "<<'EOF'", '<<"EOF"') and lines[-1].endswith("EOF"):
@@ -169,7 +169,6 @@ class _PatchReader:
                 return self.read_update(path)
 
     def read_path(self, text: str) -> str:
-        """Read the line's path, refusing spellings that readers interpret differently."""
         if not text or text != text.strip() or "\0" in text or "\r" in text:
             raise self.error_here(f"{text[:80]!r} is not a path; expected one without white space at its ends")
         self.at += 1
@@ -190,7 +189,6 @@ class _PatchReader:
         return FileOperation("update", path, moved_to, tuple(hunks))
 
     def read_hunk(self, header: str, *, first: bool) -> PatchHunk:
-        """Read a hunk: `@@` with context, which only a file's first hunk may lack, lines, an end-of-file mark."""
         context = header[3:] if header == "@@" or header.startswith("@@ ") else None
         if context is None and not first:
             raise self.error_here(f"{header[:80]!r} begins no hunk; expected '@@'")
@@ -327,7 +325,6 @@ class _UnifiedReader:
         return self.at == len(self.lines) or is_header or line[:1] not in ("", " ", "+", "-", "\\", "\r")
 
     def end_file(self) -> Iterator[FileOperation]:
-        """Yield the file that the headers and hunks so far are about, if they are about one."""
         fields, hunks, self.fields, self.hunks = self.fields, tuple(self.hunks), {}, []
         if not fields and not hunks:
             return
@@ -357,7 +354,6 @@ class _UnifiedReader:
         yield FileOperation(kind, old_path, moved_to, hunks, old_mode, new_mode, *blobs)
 
     def strip_side(self, name: str, side: str) -> str:
-        """Return the path of a `---` or `+++` line; empty for no file, or strictly without git's prefix."""
         if name == NULL_FILE:
             return ""
         if name.startswith(side):

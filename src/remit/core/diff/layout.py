@@ -1,7 +1,7 @@
 """New layouts of a text: each line of the new layout with the old line it continues.
 
 A formatter wraps and joins lines, and adds or drops quotes, brackets, commas and semicolons. The words stay, in their
-order: a line continues the old line of its first word, and a line without words goes with the line before it.
+order: a line continues the old line of its first word, and a line without words goes with the line before.
 """
 
 import re

@@ -12,7 +12,7 @@ from remit.core.diff.contents import encode_text
 
 
 class UnclearEdit(ValueError):
-    """Error for an edit whose result cannot be derived from its arguments."""
+    """Error for an edit without a result derivable from the arguments."""
 
 
 class CellEdit(Struct, frozen=True, tag=True):
@@ -76,7 +76,7 @@ INDENT = re.compile(rb"\n([ \t]+)\S")
 
 
 def lay_out_notebook(predicted: bytes, actual: bytes) -> bytes:
-    """Return a predicted notebook in the form of the actual one; unchanged if one of them is no notebook.
+    """Return a predicted notebook in the form of the actual notebook; unchanged if either content is no notebook.
 
     Tools choose the indentation, the escapes, the order of keys, the ids of new cells, and whether a source is one text
     or a list of lines.
@@ -93,7 +93,6 @@ def lay_out_notebook(predicted: bytes, actual: bytes) -> bytes:
 
 
 def lay_out_cells(ours: list[dict[str, Any]], theirs: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return cells in the form of the actual cell with the same id, else with the same text, else at the same place."""
     by_id = {cell.get("id"): cell for cell in theirs}
     by_text = {source_text(cell): cell for cell in theirs}
     cells: list[dict[str, Any]] = []

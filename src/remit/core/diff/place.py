@@ -90,7 +90,6 @@ def find_occurrences(content: str, text: str) -> Iterator[int]:
 
 
 def find_plain_places(content: str, old: str, new: str) -> list[TextPlace]:
-    """Return the places of a text that differs in line ends only, and need not begin or end with a line."""
     plain, sought = content.replace("\r\n", "\n"), old.replace("\r\n", "\n")
     if plain == content and sought == old:
         return []
@@ -138,7 +137,6 @@ def find_line_places(content: str, old: str, new: str, likenesses: Sequence[Like
 
 
 def find_line_runs(lines: Sequence[str], wanted: Sequence[str]) -> Iterator[int]:
-    """Yield the indices at which `wanted` stands in `lines`."""
     longest = max(range(len(wanted)), key=lambda n: len(wanted[n]))
     wanted = list(wanted)
     for at, line in enumerate(lines):
@@ -203,7 +201,6 @@ def compose_lines(
     line_end: str,
     ends: tuple[bool, bool],
 ) -> str:
-    """Return the text that replaces whole found lines; `ends` tell whether old and new text end with a line end."""
     kept = find_kept_pairs(sought, added)
     lines: list[str] = []
     for n, line in enumerate(shifted):

@@ -90,11 +90,6 @@ def is_line_start(content: bytes, at: int) -> bool:
 
 
 def count_common_ends(old: Sequence[bytes], new: Sequence[bytes]) -> tuple[int, int]:
-    """Return how many leading lines, and how many more trailing lines, both sides share.
-
-    If the shared ends overlap, choose the split that leaves the inserted lines least indented: an edit that inserts a
-    function repeats the next function's head to find its place.
-    """
     start, end = count_common_prefix(old, new), count_common_prefix(old[::-1], new[::-1])
     shorter = min(len(old), len(new))
     if start + end <= shorter:

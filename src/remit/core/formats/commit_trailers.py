@@ -117,7 +117,6 @@ def find_violations(message: str, style: TrailerStyle, comment: str = "#") -> li
 
 
 def is_agent_identity(value: str) -> bool:
-    """Return whether `Name <address>` is an agent, by an agents' address or a name that no person has."""
     person = _PERSON.fullmatch(value)
     if person is None:
         return False

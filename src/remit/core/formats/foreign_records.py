@@ -104,7 +104,6 @@ def _convert_trace(document: Document, raw: bytes, log: str, number: int) -> byt
 
 
 def derive_record_id(document: Document, kind: str) -> str:
-    """Return the id of a foreign record: its own, or a digest of its contents in any layout."""
     own_id = document.get("id")
     if isinstance(own_id, str) and own_id:
         return own_id
@@ -301,7 +300,6 @@ def make_csv_row(document: Document) -> tuple[str, ...]:
 
 
 def _format_csv(row: tuple[str, ...]) -> str:
-    """Return a row; texts that a spreadsheet would run as formulas get a leading apostrophe."""
     cells = ("'" + text if text[:1] in FORMULA else text for text in row)
     quoted = ((cell, cell.replace('"', '""')) for cell in cells)
     return ",".join(f'"{text}"' if any(c in cell for c in ',"\n\r') else cell for cell, text in quoted)

@@ -35,7 +35,6 @@ def build_struct_schema(*kinds: object) -> Schema:
 
 
 def _build_record_schema() -> Schema:
-    """Build the schema of a ledger line: the published outer shape, and Remit's part with the event's own keys."""
     definitions: Schema = build_struct_schema(record.Body, record.Vcs, record.Tool, record.TracedFile)["$defs"]
     definitions["Body"]["properties"].pop("detail", None)
     definitions["Body"]["required"] = ["event", "schema", "intent_id", "session_id", "chain"]
@@ -55,7 +54,6 @@ def _build_record_schema() -> Schema:
 
 
 def _build_intents_file_schema() -> Schema:
-    """Build the schema of the intents file: constraints and criteria may be text, unknown keys only warn."""
     shape = build_struct_schema(intent.Intent)["$defs"]["Intent"]
     properties: Schema = shape["properties"]
     properties["id"]["pattern"] = f"^{intent.INTENT_ID.pattern}$"

@@ -148,7 +148,6 @@ def list_paths(paths: Iterable[object]) -> str:
 
 
 def summarize_change(body: dict[str, Any]) -> RecordSummary:
-    """Return the changed files, each with `+`, `~` or `-` before the path."""
     files: list[dict[str, Any]] = body.get("files", [])
     paths = list_paths(f"{OPERATION_SIGNS.get(str(file.get('operation')), '~')}{file.get('path')}" for file in files)
     if body.get("event") == "human_edit" and body.get("call"):

@@ -91,7 +91,6 @@ def check_version_range(value: object) -> str:
 
 
 def check_flag(value: object) -> str:
-    """Check a flag: true, or absent."""
     return "" if value is True else f"is {value!r:.80}; expected true, or nothing"
 
 
@@ -157,7 +156,6 @@ def translate_constraint(kind: str, options: Mapping[str, Any]) -> tuple[str, di
 
 
 def find_constraint_problems(kind: str, options: Mapping[str, object]) -> tuple[ConstraintProblem, ...]:
-    """Return the faults of a constraint of a kind in CONSTRAINT_KINDS."""
     shape = CONSTRAINT_KINDS[kind]
     problems: list[ConstraintProblem] = []
     for name, value in options.items():

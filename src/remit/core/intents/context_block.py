@@ -143,14 +143,12 @@ def _element(tag: str, text: str, max_chars: int = MAX_TEXT_CHARS, **attributes:
 
 
 def _attributes(**attributes: str | None) -> str:
-    """Render non-empty attributes, each led by a space. White space is escaped: XML would fold it."""
     values = {name: _escape(value, MAX_ATTRIBUTE_CHARS) for name, value in attributes.items() if value}
     quoted = {n: v.replace('"', "&quot;").replace("\n", "&#10;").replace("\t", "&#9;") for n, v in values.items()}
     return "".join(f' {name}="{value}"' for name, value in quoted.items())
 
 
 def _escape(text: str, max_chars: int) -> str:
-    """Return at most `max_chars` visible characters, escaped, ending in an ellipsis if truncated."""
     visible = remove_invisible(text[: max_chars * 8])
     fits = len(visible) <= max_chars and len(text) <= max_chars * 8
     shown = visible if fits else visible[: max_chars - 1] + "…"

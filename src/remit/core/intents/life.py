@@ -85,10 +85,6 @@ def derive_status(intent: Intent, record: LifeRecord | None, place: Place) -> De
 
 
 def is_alive_elsewhere(record: LifeRecord, place: Place) -> bool:
-    """Return whether an end recorded on a different branch still stands there and is missing in this HEAD. A merged end
-    is taken back by an open file here; a deleted branch takes the end along. At the commit of the recording the end is
-    not committed yet.
-    """
     if record.place not in place.heads:
         return False
     return record.place not in place.merged or place.heads[record.place] == record.head

@@ -90,9 +90,6 @@ def absorb_intents(kept: Intent, others: Sequence[Intent], intents: Iterable[Int
 
 
 def unite_scopes(*scopes: Sequence[str]) -> tuple[str, ...]:
-    """Return a scope that owns no path outside the union of the scopes. The last of equal lines decides, hence with
-    exclusions the last line stays.
-    """
     lines = [line for scope in scopes for line in scope]
     if any(line.startswith("!") for line in lines):
         return tuple(dict.fromkeys(reversed(lines)))[::-1]

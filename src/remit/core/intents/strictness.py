@@ -98,14 +98,12 @@ def hold_stricter(accepted: RuleSet, found: RuleSet) -> tuple[RuleSet, tuple[Loo
 
 
 def has_all_lines(found: Sequence[str], accepted: Sequence[str]) -> bool:
-    """Return whether all accepted lines are present in order, and no new line excludes a path."""
     rest = iter(found)
     in_order = all(line in rest for line in accepted)
     return in_order and not any(line.startswith("!") and line not in accepted for line in found)
 
 
 def loosened_fields(old: Intent, new: Intent) -> Iterator[tuple[str, tuple[Any, str]]]:
-    """Yield the fields of an open intent that are looser than before: name, the value that holds, and the change."""
     if not is_within(new.owned_scope, old.owned_scope):
         yield "owned_scope", (old.owned_scope, f"{', '.join(old.owned_scope)} → {', '.join(new.owned_scope)}")
     if gone := tuple(rule for rule in old.rules if rule not in new.constraints):

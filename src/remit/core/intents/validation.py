@@ -107,7 +107,6 @@ def check_ids(placed: Sequence[PlacedIntent]) -> Iterator[LintFinding]:
 def _check_references(
     placed: Sequence[PlacedIntent], by_id: Mapping[str, PlacedIntent], known: Container[str]
 ) -> Iterator[LintFinding]:
-    """Check each intent's dependencies and parent."""
     for item in placed:
         intent = item.intent
         for n, name in enumerate(intent.dependencies):
@@ -125,7 +124,6 @@ def _check_references(
 
 
 def _check_cycles(by_id: Mapping[str, PlacedIntent]) -> Iterator[LintFinding]:
-    """Check that neither dependencies nor parents lead back to their intent."""
     dependencies = {name: dict.fromkeys(item.intent.dependencies) for name, item in by_id.items()}
     for cycle in find_cycles(
         {name: [d for d in ids if d in by_id and d != name] for name, ids in dependencies.items()}

@@ -122,12 +122,10 @@ def _check_spellings(
 
 
 def _make_readable(path: str) -> str:
-    """Give names to what stars may leave empty: `src/.py` becomes `src/x.py`, `test_.py` `test_x.py`."""
     return re.sub(r"(?<![^/_-])\.", "x.", path)
 
 
 def _is_beyond_fold(lines: Iterable["_Line"]) -> bool:
-    """Return whether a range or a combining mark beyond ASCII occurs, whose folding the letters do not cover."""
     bounds = (bound for line in lines for chars in line.exact | line.folded for bound in chars.ranges)
     return any(
         not edge.isascii() and (low != high or unicodedata.combining(edge))
@@ -176,7 +174,6 @@ class _Automaton(Struct, frozen=True):
         return False
 
     def select_lines(self, others: "Iterable[_Automaton]") -> list[_Line]:
-        """Return the lines that may match a path that an inclusion of each of the `others` matches."""
         return [line for line in self.lines if all(can_meet(line.edges, other.edges) for other in others)]
 
 
@@ -212,13 +209,11 @@ def _compile_scope(patterns: tuple[str, ...], *, fold: bool) -> _Automaton:
 
 
 def _join_sets(lines: Iterable[_Line]) -> tuple[frozenset[CharSet], frozenset[CharSet]]:
-    """Return the sets of lines read as spelled, and of lines read folded."""
     return frozenset(c for line in lines for c in line.exact), frozenset(c for line in lines for c in line.folded)
 
 
 @lru_cache(maxsize=4096)
 def _build_places(components: Components) -> tuple[tuple[_Moves, ...], int]:
-    """Return the moves of each place of a pattern, and the mask of places where a path may end."""
     symbols = list(_list_symbols(components))
     places = [_list_moves(symbols, at) for at in range(len(symbols) + 1)]
     ends = sum(1 << at for at, (_, is_end) in enumerate(places) if is_end)
@@ -268,7 +263,6 @@ def can_meet(a: Iterable[Edges], b: Iterable[Edges]) -> bool:
 
 
 def _find_edges(components: Components, *, fold: bool) -> Edges:
-    """Return the edges of a pattern; with `fold`, after folding."""
     literals = [(s.literal or "") if isinstance(s, CharSet) else "" for s in _list_symbols(components)]
     prefix = "".join(takewhile(bool, literals))
     suffix = "".join(takewhile(bool, reversed(literals)))[::-1]
@@ -315,7 +309,6 @@ _PLAIN_LETTERS = tuple(
 def _list_letters(
     exact_a: _Sets, folded_a: _Sets, exact_b: _Sets, folded_b: _Sets, *, fold: bool, has_reserved: bool, has_long: bool
 ) -> tuple[_Letter, ...]:
-    """Return a letter for each class of texts distinguished by the sets, readable letters first."""
     reserved = frozenset(map(make_literal, _RESERVED_CHARS)) if has_reserved else frozenset[CharSet]()
     folded_sets = folded_a | folded_b | reserved
     chars = _list_representatives(exact_a | exact_b | folded_sets, fold=fold)
@@ -356,7 +349,6 @@ class _Classes:
 
 @lru_cache(maxsize=256)
 def _compose(char: str) -> tuple[str, ...]:
-    """Return an ASCII letter with one mark, and with two, if each result is a single character."""
     if not (char.isalpha() and char.isascii()):
         return ()
     marks = (sorted(_MARKS, key="\u0301".__ne__), (a + b for a, b in combinations(_MARKS, 2)))
@@ -458,7 +450,6 @@ class _Side:
         return state
 
     def _read_chars(self, state: int) -> dict[str, int]:
-        """Return the next state by character, for the characters of long texts."""
         reached = self.read.get(state)
         if reached is None:
             reached = self.read[state] = {}
@@ -470,7 +461,6 @@ class _Side:
 
 
 def _mark_letters(chars: CharSet, texts: Sequence[str]) -> int:
-    """Return the mask of the single-character texts of a set."""
     if (literal := chars.literal) is not None:
         return sum(1 << n for n, text in enumerate(texts) if text == literal)
     return sum(1 << n for n, text in enumerate(texts) if len(text) == 1 and chars.contains(text))
@@ -508,7 +498,6 @@ class _PathRules:
 
 @lru_cache(maxsize=1024)
 def _compile_side(patterns: tuple[str, ...]) -> _Side:
-    """Return a scope's automaton over the plain letters, for every pair of the scope."""
     automaton = _compile_scope(patterns, fold=False)
     return _Side(automaton, automaton.lines, [(letter.first, letter.folded) for letter in _PLAIN_LETTERS])
 
@@ -554,7 +543,6 @@ class _Walk:
         return None
 
     def _list_ways(self, at: _State) -> list[tuple[int, _State]]:
-        """Return the next states, each with the lowest bit of the letters that lead there, in the letters' order."""
         states, name = at
         ways = [((after,), letters) for after, letters in self.sides[0].expand(states[0]).items()]
         for side, state in zip(self.sides[1:], states[1:], strict=True):

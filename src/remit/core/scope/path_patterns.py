@@ -62,7 +62,6 @@ class RepoPath(str):
 
 
 def normalise_path(path: str) -> str:
-    """Remove `.`, `..` and doubled slashes, also the two leading slashes that POSIX permits."""
     clean = posixpath.normpath(path)
     return clean[1:] if clean.startswith("//") else clean
 
@@ -487,7 +486,6 @@ def expand_line(pattern: str, *, fold: bool = False) -> tuple[Components, ...]:
 
 @lru_cache(maxsize=1024)
 def _compile_runs(patterns: tuple[str, ...], *, fold: bool = False) -> tuple[_PatternRun, ...]:
-    """Return the runs of a scope, last first; empty if an exclusion is invalid, to fail closed."""
     runs: list[tuple[bool, list[str]]] = []
     for included, line in list_signed_lines(patterns):
         if not runs or runs[-1][0] != included:

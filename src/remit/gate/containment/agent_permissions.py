@@ -107,5 +107,4 @@ def read_machine_rules(row: AgentRow, environment: Environment) -> list[RuleFile
 
 @lru_cache(32)
 def parse_rules(agent: str, files: tuple[RuleFile, ...], words: tuple[str, ...]) -> OwnRules:
-    """Return the rules of these files; parsed once for the same content."""
     return read_own_rules(agent, files, words)

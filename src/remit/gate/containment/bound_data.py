@@ -1,7 +1,7 @@
 """Runtime data of a contained command: databases bound into its jail, copies from before, records and the sentence.
 
-The command changes a bound database at once, for all who have it open, and no drop of the rest takes that back: a copy
-from before the command is the way back. Other data was staged, and is moved with what else is kept.
+The command changes a bound database at once, for all users of the database, and dropping the rest does not revert the
+change: the copy from before the command does. Data not bound is staged, and moved with the kept files.
 """
 
 import posixpath
@@ -157,7 +157,6 @@ def prepare_bound(command: ContainedCommand, key: str) -> BoundData:
 
 
 def must_remove_path(command: ContainedCommand, path: str) -> bool:
-    """Return whether the command's text takes a database away: nothing bound can go, so it is staged instead."""
     with suppress(UnreadableShell, ValueError):
         here = posixpath.relpath(command.call.cwd, str(command.context.workspace.root))
         for call in find_program_calls(command.call.command or ""):

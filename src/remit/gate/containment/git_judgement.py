@@ -141,7 +141,6 @@ class WorkingTrees:
         return self.upper / change.path if change.kind in ("file", "link") else Path("/dev/null/none")
 
     def held_before(self, path: str, name: str) -> bool:
-        """Return True if the file was the named blob before the command, or missing for an empty name."""
         return self.holds_blob(self.top / path, path, name)
 
     def held_after(self, path: str, name: str) -> bool:
@@ -289,7 +288,6 @@ class GitJudgement:
 
     @LazyProperty
     def index_moves(self) -> dict[str, tuple[str, str]]:
-        """Mode and blob of the entries that the command changed in the index, by path; empty where it took one out."""
         if self.git_changes.index is None:
             return {}
         before, after = self.earlier_entries, read_index_entries(self.layered, self.git_changes.index)
@@ -313,12 +311,10 @@ class GitJudgement:
 
     @LazyProperty
     def remote_names(self) -> set[str]:
-        """The remotes in the repository's own settings, which agents cannot write."""
         return set(self.real_git.text("remote").split())
 
     @LazyProperty
     def submodule_urls(self) -> Mapping[str, str]:
-        """The URLs of submodules, by name: as in `.gitmodules`, which the command may have changed in its scope."""
         path = self.trees.to_workspace_path(GIT_MODULES)
         is_changed = path in self.trees.changed and not self.find_objections([GIT_MODULES])
         place = self.trees.path_after(GIT_MODULES) if is_changed else self.trees.top / GIT_MODULES
@@ -343,7 +339,6 @@ class GitJudgement:
     # -- files ----------------------------------------------------------------------------------------------
 
     def explain_foreign_change(self) -> str | None:
-        """Return a reason if someone else changed the same git files. Refreshed times of an index are no change."""
         began, common, upper = self.staging.began_ns, self.git_changes.common, self.git_changes.upper
         rewritten = set(map(self.git_changes.worktree_path, REWRITTEN_FILES))
         index, index_then = self.git_changes.worktree_path("index"), saved_index_path(self.staging.folder)
@@ -366,12 +361,6 @@ class GitJudgement:
 
     @LazyProperty
     def fetched_commits(self) -> tuple[str, ...]:
-        """The commits that a plain `git fetch` or `git pull` got from a configured remote.
-
-        Only if the text runs no command that could have made them and no hook writable by the agent: in the sandbox any
-        program can pose its own commit as a remote's. A commit already present without a name did not come from the
-        remote either.
-        """
         if self.is_new:
             return self.cloned_commits
         changes, commands = self.git_changes, self.plain_commands
@@ -409,10 +398,6 @@ class GitJudgement:
         return tuple(name for name in found if name.strip("0"))
 
     def find_foreign_history(self) -> list[Finding]:
-        """Return findings for paths outside the scope in a new repository's history: a later checkout would bring them.
-
-        Of a submodule outside the scope, the URL and the commit are a person's words.
-        """
         tips = [*self.git_changes.list_tips().values(), *self.git_changes.list_new_stashes().values()]
         words = ("log", "--stdin", "--format=", "--name-only", "--no-renames", "--root", "-m", "-z")
         query = "".join(f"{name}\n" for name in tips).encode()
@@ -439,7 +424,6 @@ class GitJudgement:
     # -- names ----------------------------------------------------------------------------------------------
 
     def explain_ref_refusal(self) -> str | None:
-        """Return the reason why a ref may not have moved or vanished: someone's work, or their name, would be lost."""
         changes = self.git_changes
         fetching = self.is_new or (bool(self.fetched_commits) and "push" not in self.plain_commands)
         remote = {m.name for m in changes.ref_moves if m.name.startswith(REMOTES)} if fetching else set[str]()
@@ -473,10 +457,6 @@ class GitJudgement:
         return lost and f"it leaves commits behind that this session did not make: {lost[:12]}"
 
     def is_moved_aside(self, move: RefMove) -> bool:
-        """Return True if a branch of somebody else's, not checked out, got a commit that was there before.
-
-        A commit of the command's own is judged by itself, and the branch's upstream is where it belongs.
-        """
         checked_out = {self.history.branch_before, self.history.branch_after}
         lines = (line.partition("\tcheckout: ") for line in self.git_changes.new_log_lines())
         checked_out |= {f"{HEADS}{message.rpartition(' to ')[2]}" for _, _, message in lines}
@@ -486,7 +466,6 @@ class GitJudgement:
         return all(self.history.names.get(name) != move.new for name in upstreams)
 
     def find_hidden_paths(self, index: Path) -> set[str]:
-        """Return the index entries marked as unchanged or as absent from the working tree."""
         if not index.is_file():
             return set()
         lines = self.layered.output("ls-files", "-v", "-z", index=index).decode("utf-8", "surrogateescape").split("\0")
@@ -501,7 +480,6 @@ class GitJudgement:
         return None
 
     def stash_changes(self, name: str) -> dict[str, tuple[str, str]]:
-        """Return, by path, the blob before and inside a stash, including untracked files."""
         parents = self.layered.output("rev-parse", f"{name}^@").decode().split()
         if not parents:
             return {}
@@ -513,7 +491,6 @@ class GitJudgement:
     # -- contents -------------------------------------------------------------------------------------------
 
     def find_foreign_contents(self) -> list[Finding]:
-        """Return findings for out-of-scope contents in new commits and the index that no person had put there."""
         # 1 Out-of-scope contents of the new commits, and of the index beyond its earlier state.
         index = {p: e for p, e in self.staged_changes.items() if e.conflict or p in self.index_moves}
         objections = self.find_objections([*(e.path for e in self.entries), *index])
@@ -555,7 +532,6 @@ class GitJudgement:
         return name not in ignored.by_folder and name not in ignored.by_name
 
     def find_unstaged_work(self) -> list[Finding]:
-        """Return findings for entries outside the scope that a person had staged, and that are not as they were."""
         # An entry with the intent to add (`add -N`) has an empty content, and differs from no commit.
         values = {p: (self.earlier_entries.get(p, NO_ENTRY), value) for p, value in self.index_moves.items()}
         empty = [p for p, pair in values.items() if any(blob in EMPTY_BLOBS for _, blob in pair)]
@@ -578,7 +554,6 @@ class GitJudgement:
         return self.is_made_by(known, entry.old, entry.new)
 
     def is_made_by(self, changes: Iterable[tuple[str, str]], old: str, new: str) -> bool:
-        """Return True if one of these changes makes the blob `new` from `old`, by git's merge perhaps."""
         return any(self.history.is_merge_of(change, old, new) for change in changes)
 
     @LazyProperty
@@ -587,7 +562,6 @@ class GitJudgement:
         return [] if REAPPLYING_VERBS.isdisjoint(self.git_verbs) else self.history.list_known_changes(sorted(paths))
 
     def open_changes(self, path: str) -> list[tuple[str, str]]:
-        """Return the changes at a path from stashes, operations in progress, and removed commits of this session."""
         return [changes[path] for changes in self.all_open_changes if path in changes]
 
     @LazyProperty
@@ -619,7 +593,6 @@ class GitJudgement:
     # -- the working tree -----------------------------------------------------------------------------------
 
     def find_stale_files(self) -> list[Finding]:
-        """Return findings for files that HEAD moved away from: the next commit would undo HEAD's change."""
         behind = [path for path, e in self.head_changes.items() if not self.trees.held_after(path, e.new)]
         objections = self.find_objections(behind)
         wrong = [p for p in objections if not self.is_result_of_change(p, self.open_changes(p))]
@@ -637,7 +610,6 @@ class GitJudgement:
         ]
 
     def is_result_of_change(self, path: str, changes: Sequence[tuple[str, str]]) -> bool:
-        """Return True if the file equals one of these changes, or such a change merged into an earlier version."""
         if not changes:
             return False
         place = self.trees.path_after(path)
@@ -650,10 +622,6 @@ class GitJudgement:
         )
 
     def find_brought_paths(self) -> tuple[frozenset[str], frozenset[str]]:
-        """Return the working tree changes made by git from earlier contents, and the excused ones among them.
-
-        Files in conflict are not excused: their next version is the agent's own.
-        """
         trees, head = self.trees, self.history.head_before
         conflicts: set[str] = set()
         excused: set[str] = set()
@@ -703,7 +671,6 @@ class GitJudgement:
         return frozenset()
 
     def is_foreign_version(self, changed: str) -> bool:
-        """Return True if a changed file came from dropped git changes: commits not made by the command, or a stash."""
         path = self.trees.to_commit_path(changed)
         if any(self.trees.held_after(path, new) for _, new in self.open_changes(path) if new):
             return True
@@ -717,7 +684,6 @@ class GitJudgement:
 
     @LazyProperty
     def committed_contents(self) -> set[tuple[str, str]]:
-        """Path and blob of what the command itself committed, by its lines in git's log of refs."""
         made = {line.split(" ")[1] for line in self.git_changes.new_log_lines() if "\tcommit" in line}
         commits = self.history.find_new_commits(self.git_changes.list_tips().values())
         return {(e.path, e.new) for e in self.history.list_commit_changes([c for c in commits if c.name in made])}

@@ -14,18 +14,9 @@ from msgspec.structs import replace
 
 from remit.core.call import SESSION_VARIABLE, ToolCall
 from remit.core.python_runtime import prepare_type
+from remit.gate.containment import run_command
 from remit.gate.containment.contained_command import ContainedCommand
 from remit.gate.containment.rewrite_call import SHELL, CommandRewriter
-from remit.gate.containment.run_command import (
-    CommandSandbox,
-    limits_from,
-    make_staged_jail,
-    plan_sandbox,
-    release_staging,
-    settle_staging,
-    settle_unstaged,
-    stage_command,
-)
 from remit.gate.containment.take_over import ContainedResult
 from remit.gate.context import WorkspaceContext
 from remit.gate.state.tickets import Ticket, Tickets
@@ -49,7 +40,7 @@ class CommandRun:
         machine = context.environment
         own = {**machine.variables, "HOME": str(machine.home), "TMPDIR": str(machine.temporary)}
         own[SESSION_VARIABLE] = call.session.session_id
-        known = limits_from(context.rules.config.containment) if context.is_governed else Limits()
+        known = run_command.limits_from(context.rules.config.containment) if context.is_governed else Limits()
         self.limits = replace(known, environment=own, cancelled=cancel)
 
     @property
@@ -75,7 +66,9 @@ class SandboxRun(CommandRun):
         containment = CommandRewriter(context, in_process=True).containment
         way = kind_for_workspace(containment, context.workspace)
         environment, tickets, command = context.environment, Tickets(context.state), call.command or ""
-        staging = stage_command(context, call, environment.temporary, os.getpid()) if way == "overlay" else None
+        staging = (
+            run_command.stage_command(context, call, environment.temporary, os.getpid()) if way == "overlay" else None
+        )
         intent_id = context.state.active_session(call.session).intent_id
         issued = tickets.issue_ticket(call, command, intent_id, str(environment.temporary), environment.clock.now())
         folder = NO_STAGING_FOLDER if staging is None else str(staging.folder)
@@ -83,11 +76,13 @@ class SandboxRun(CommandRun):
         self.command = ContainedCommand(context, call, self.ticket, is_staged=staging is not None)
         self.staging = staging
         if staging is None:
-            self.sandbox = plan_sandbox(self.command, replace(containment, way=way))
+            self.sandbox = run_command.plan_sandbox(self.command, replace(containment, way=way))
         else:
             lend_caches(staging, context.workspace.root, self.command.intent_id)
             folder = Path(call.cwd)
-            self.sandbox = CommandSandbox(containment, folder, (), make_staged_jail(self.command, staging))
+            self.sandbox = run_command.CommandSandbox(
+                containment, folder, (), run_command.make_staged_jail(self.command, staging)
+            )
 
     def run(self, limits: Limits) -> CommandEnd:
         staging = self.staging
@@ -108,15 +103,15 @@ class SandboxRun(CommandRun):
             if self.ended is None:
                 return None
             if self.staging is None:
-                return settle_unstaged(self.command, self.ended)
-            return settle_staging(self.command, self.staging.folder, self.ended)
+                return run_command.settle_unstaged(self.command, self.ended)
+            return run_command.settle_staging(self.command, self.staging.folder, self.ended)
         finally:
             self.release()
 
     def release(self) -> None:
         """Give up the command's staged files and its ticket."""
         if self.staging is not None:
-            release_staging(self.staging.folder, discarded=self.ended is None or self.ended.must_discard)
+            run_command.release_staging(self.staging.folder, discarded=self.ended is None or self.ended.must_discard)
         Tickets(self.context.state).delete_ticket(self.ticket.token)
 
 
@@ -137,7 +132,9 @@ class LeftoverRun:
         try:
             if self.ended is None:
                 return None
-            return settle_staging(ContainedCommand(self.context, self.call, self.ticket), self.folder, self.ended)
+            return run_command.settle_staging(
+                ContainedCommand(self.context, self.call, self.ticket), self.folder, self.ended
+            )
         finally:
             Tickets(self.context.state).delete_ticket(self.ticket.token)
             if self.ticket.folder != NO_STAGING_FOLDER:

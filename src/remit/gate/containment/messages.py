@@ -89,7 +89,7 @@ def git_part_dropped(folder: str, why: str) -> Finding:
 
 
 def repository_dropped(first: Finding, tree: str) -> Finding:
-    """Return the one finding about a repository of which nothing comes over; `first` is that of its reason."""
+    """Return the finding about a repository dropped as a whole; `first` is the finding with the reason."""
     why = first.message.removeprefix(GIT_PART_DROPPED)
     shown = sanitise_line(tree)
     return make_finding(
@@ -153,7 +153,6 @@ def describe_result(ended: CommandEnd, kept: Sequence[str], findings: Sequence[F
 
 
 def join_protected(findings: Sequence[Finding]) -> list[str]:
-    """Return a line for each finding, but one for the protected files of a folder, or of a repository's git folder."""
     groups: dict[tuple[str, str], list[Finding]] = {}
     for found in findings:
         path = found.path or ""

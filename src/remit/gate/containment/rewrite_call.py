@@ -196,7 +196,6 @@ class CommandRewriter:
         return ""
 
     def stands_elsewhere(self, call: ToolCall) -> bool:
-        """Return True if this workspace governs a call whose folder lies outside of it."""
         root = self.context.workspace.root
         folders = (call.cwd, call.given_folder or call.cwd)
         return call.governing_root == str(root) and not all(Path(f).resolve().is_relative_to(root) for f in folders)
@@ -207,8 +206,9 @@ class CommandRewriter:
         return is_own and not self.context.workspace.is_assigned
 
     def explain_uncontained(self, call: ToolCall, rules: Rules, *, available: bool) -> str:
-        """Return why a command cannot be contained that must be: one of Remit's own agent, and in enforce one that
-        stands outside of the workspace, where nothing compares what it changes. "" if it can be, or need not.
+        """Return the reason why a command in need of containment cannot be contained: a command of Remit's own agent,
+        and in enforce a command outside of the workspace, without a comparison of changes. "" if containment is
+        possible, or not needed.
         """
         is_bound = self.has_floor(call) or (rules.mode == "enforce" and self.stands_elsewhere(call))
         if call.command is None or not is_bound:
@@ -216,7 +216,6 @@ class CommandRewriter:
         return self.explain_missing(call, rules, available=available)
 
     def explain_missing(self, call: ToolCall, rules: Rules, *, available: bool) -> str:
-        """Return why nothing contains a command here; "" if something can."""
         if available:
             return self.explain_unavailable(call)
         is_off = rules.config.containment.rewrite == "off"
@@ -317,10 +316,6 @@ class CommandRewriter:
 
     @property
     def launcher_start(self) -> str:
-        """The first words of the launcher: the installed thin client, or Remit itself.
-
-        A client without `exec` in its settings is older, and only forwards hooks.
-        """
         client, can_launch = self.context.environment.home / CLIENT_PATH, False
         with suppress(OSError):
             can_launch = client.with_name("hook.conf").read_bytes().endswith(b"\nexec\n") and os.access(client, os.X_OK)
@@ -338,10 +333,6 @@ def is_decided_otherwise(call: ToolCall, permission: Permission) -> bool:
 
 
 def split_entered_folder(call: ToolCall, workspace: Workspace) -> tuple[str, str]:
-    """Return the leading `cd` into a folder of the workspace, and the rest of the command.
-
-    A command that enters another place goes to the launcher whole: no ticket is valid there.
-    """
     command = call.command or ""
     found = ENTERED_FOLDER.match(command)
     if found is None:
@@ -359,7 +350,6 @@ def find_token(command: str) -> str:
 
 
 def unwrap_call(call: ToolCall, start: str) -> ToolCall:
-    """Return the call without the launcher's words around its command; `start` begins the launcher's words."""
     first, begun, rest = (call.command or "").partition(start)
     found = LAUNCHER_LINE.fullmatch(rest) if begun and (not first or ENTERED_FOLDER.match(f"{first}x")) else None
     if found is None:

@@ -191,7 +191,6 @@ def make_jail(command: ContainedCommand, writable: tuple[Path, ...], read_only: 
 def run_without_overlay(
     command: ContainedCommand, containment: Containment, words: Sequence[str], limits: Limits
 ) -> ContainedResult:
-    """Run the command with write access and undo its violations. The call was prepared by `Gate.before`."""
     return settle_unstaged(command, plan_sandbox(command, containment).run(words, replace(limits, size=None)))
 
 
@@ -223,7 +222,7 @@ def settle_unstaged(command: ContainedCommand, ended: CommandEnd) -> ContainedRe
 
 
 class CommandSandbox(Struct, frozen=True):
-    """A sandbox for one command: the jail where there is bubblewrap, else the folders that it may write."""
+    """A sandbox for a command: the jail with bubblewrap, otherwise the writable folders."""
 
     containment: Containment
     folder: Path

@@ -21,27 +21,12 @@ from remit.core.record import Record, Vcs
 from remit.core.scope.path_patterns import ODD
 from remit.core.shell_commands import UnreadableShell
 from remit.core.untrusted_input import sanitise_line
-from remit.gate.containment.bound_data import (
-    NO_DATA,
-    DataOutcome,
-    describe_data,
-    find_dropped_databases,
-    keep_staged_data,
-    record_data,
-)
+from remit.gate.containment import bound_data, git_judgement
 from remit.gate.containment.contained_command import (
     ContainedCommand,
     find_broken_constraints,
     find_generated_files,
     find_write_objections,
-)
-from remit.gate.containment.git_judgement import (
-    GIT_FOLDER,
-    GIT_MODULES,
-    NO_GIT_CHANGES,
-    GitJudgement,
-    GitVerdict,
-    WorkingTrees,
 )
 from remit.gate.containment.messages import (
     describe_ended_background,
@@ -64,28 +49,14 @@ from remit.gate.effects.changes import CompletedCall, Effects, make_call_records
 from remit.gate.effects.existing_lines import MAX_CONTENT_BYTES, ExistingText, read_existing_text
 from remit.gate.effects.other_writers import ChangesBetweenCalls, ConcurrentCalls
 from remit.gate.effects.unfinished_calls import temporary_token
+from remit.gate.facts import scope_exempt_files
 from remit.gate.facts.runtime_data import find_data, is_plain_data
-from remit.gate.facts.scope_exempt_files import (
-    MAX_LISTING_BYTES,
-    GeneratedChange,
-    format_listing,
-    generated_record,
-    is_exempt_from_scope,
-    record_left_files,
-)
 from remit.gate.people.messages import PendingMessages
 from remit.gate.records.call_records import record_denial
 from remit.gate.records.recorder import find_recorded_events
+from remit.gate.state import workspace_state
 from remit.gate.state.staged_entries import note_staged
 from remit.gate.state.tickets import has_uncontained_call
-from remit.gate.state.workspace_state import (
-    PendingCall,
-    baseline_head,
-    encode_ascii,
-    mark_recorded,
-    put_maker,
-    read_baseline,
-)
 from remit.gate.undo.snapshots import SnapshotTaker
 from remit.policy.commands import analyse
 from remit.policy.commands.dangers import find_program_calls
@@ -100,7 +71,7 @@ from remit.workspace.place.workspace import (
     resolve_git_folder,
 )
 from remit.workspace.safe_files import hash_file, open_parent_folder, write_atomically
-from remit.workspace.sandbox import staging
+from remit.workspace.sandbox import nested_repositories, staging
 from remit.workspace.sandbox.containment import CommandEnd
 from remit.workspace.sandbox.git_folder_checks import (
     REMOTES,
@@ -110,17 +81,6 @@ from remit.workspace.sandbox.git_folder_checks import (
     write_tracking_settings,
 )
 from remit.workspace.sandbox.jail import may_be_ssh_socket
-from remit.workspace.sandbox.nested_repositories import (
-    MODULES_FOLDER,
-    NEW_WORK_TREE,
-    GitLayer,
-    NestedRepository,
-    NewGitFolder,
-    find_nested_repositories,
-    has_nested_changes,
-    inspect_new_folder,
-    make_skeleton,
-)
 from remit.workspace.sandbox.new_commits import TooManyCommits
 from remit.workspace.sandbox.staged_changes import (
     SPECIAL_KINDS,
@@ -164,7 +124,7 @@ class BroughtPath(Struct, frozen=True):
 
     before: ContentVersion | None = None
     from_git: bool = False
-    generated: GeneratedChange | None = None
+    generated: scope_exempt_files.GeneratedChange | None = None
     data: bool = False
 
     @property
@@ -188,7 +148,7 @@ class ContainedResult(Struct, frozen=True):
 
 
 def take_over(
-    command: ContainedCommand, ended: CommandEnd, staging: Staging, bound: DataOutcome = NO_DATA
+    command: ContainedCommand, ended: CommandEnd, staging: Staging, bound: bound_data.DataOutcome = bound_data.NO_DATA
 ) -> ContainedResult:
     """Judge the layers, bring over approved changes, and record the result. `bound` is the data changed already."""
     upper, root = staging.root.upper, command.context.workspace.root
@@ -196,8 +156,8 @@ def take_over(
     every = find_staged_changes(upper, root, with_times=True)
     is_empty = not every and not earlier and staging.common is None
     if command.ticket is not None and is_empty and not ended.stop_text:
-        record_data(command, bound)
-        said = join_lines(describe_data(bound, has_dropped=False), describe_sandbox_limits(command, ended))
+        bound_data.record_data(command, bound)
+        said = join_lines(bound_data.describe_data(bound, has_dropped=False), describe_sandbox_limits(command, ended))
         return ContainedResult(ended.code, said=said)
 
     # 1 Judge git's part and the files. Both stay or neither does; changed times are no part of git's.
@@ -234,14 +194,16 @@ def take_over(
     for c in kept:
         if c.kind != "folder" and not c.only_time:
             found = (hash_file(upper / c.path) if c.kind != "gone" else None) or (None, 0)
-            counted = GeneratedChange(c.path, generated[c.path], *found) if c.path in generated else None
+            counted = (
+                scope_exempt_files.GeneratedChange(c.path, generated[c.path], *found) if c.path in generated else None
+            )
             is_data = c.path in data
             before = None if counted or is_data else try_observe_file(root / c.path)
             brought[c.path] = BroughtPath(before and before.version, c.path in from_git, counted, is_data)
     for part, verdict in zip(parts, verdicts, strict=True):
         part.take_away(verdict)
     moved_data = [c for c in kept if c.path in data and not c.only_time]
-    bound = keep_staged_data(command, bound, moved_data, upper) if moved_data else bound
+    bound = bound_data.keep_staged_data(command, bound, moved_data, upper) if moved_data else bound
     done, failed, snapshot = bring_over(command, staging, kept, brought)
     # No message needs the loss of a folder with content, of another name for a file, of times.
     parents = {str(place) for c in own for place in PurePosixPath(c.path).parents}
@@ -274,7 +236,7 @@ def take_over(
     record_generated(command, [b.generated for path, b in brought.items() if b.generated and path not in failed])
     named = tuple(c.path for c in kept if c.path not in failed and c.path not in silent and c.kind != "folder")
     changed = tuple(c for c in bound.changes if c.path not in failed)
-    bound = replace(bound, changes=changed, dropped=find_dropped_databases(command, findings, upper))
+    bound = replace(bound, changes=changed, dropped=bound_data.find_dropped_databases(command, findings, upper))
     return record_result(command, ended, done, findings, named, existing=existing, notes=notes, data=bound)
 
 
@@ -324,7 +286,7 @@ def find_objections(
     context, root, upper = command.context, command.context.workspace.root, staging.root.upper
 
     # 1 The checks, then the intent's constraints.
-    exempt = {*data, *(path for path, top in generated.items() if is_exempt_from_scope(top))}
+    exempt = {*data, *(path for path, top in generated.items() if scope_exempt_files.is_exempt_from_scope(top))}
     found = find_write_objections(command, [c.path for c in own], exempt)
     unjudged = [c for c in own if c.path not in found and c.path not in generated and not c.only_time]
     found |= find_broken_constraints(command, unjudged, upper)
@@ -373,11 +335,11 @@ def find_concurrent_changes(
     if not missing:
         return found
     # The files of the last observation, and of git's index and commits.
-    known = {version.path for version in read_baseline(context.state) if version.version is not None}
+    known = {version.path for version in workspace_state.read_baseline(context.state) if version.version is not None}
     if context.workspace.common_dir is not None:
         git = Git(context.workspace.root)
         listed = [git.run("ls-files", "-z")]
-        for commit in {"HEAD", baseline_head(context.state) or "HEAD"}:
+        for commit in {"HEAD", workspace_state.baseline_head(context.state) or "HEAD"}:
             listed.append(git.run("ls-tree", "-r", "-z", "--name-only", commit, ok=(0, 128)))
         known.update(b"".join(listed).decode("utf-8", "surrogateescape").split("\0"))
     # A copied-up file existed below; after a rename by the command a copy may stand at a new name.
@@ -386,11 +348,9 @@ def find_concurrent_changes(
     return found | {path: path_finding("deleted meanwhile", path) for path in lost}
 
 
-def join_verdicts(verdict: GitVerdict, objections: Mapping[str, Finding]) -> tuple[GitVerdict, dict[str, Finding]]:
-    """Join the verdict on git's part with those on the files: both stay or neither does.
-
-    If a file in git's part may not stay, git's part is dropped with every file it brought.
-    """
+def join_verdicts(
+    verdict: git_judgement.GitVerdict, objections: Mapping[str, Finding]
+) -> tuple[git_judgement.GitVerdict, dict[str, Finding]]:
     joined = {**objections, **{path: path_finding("half brought", path) for path in verdict.halves - verdict.brought}}
     refused = sorted((verdict.paths | verdict.whole) & joined.keys())
     if verdict.stays and not refused:
@@ -407,8 +367,8 @@ def join_verdicts(verdict: GitVerdict, objections: Mapping[str, Finding]) -> tup
     return verdict, {**{path: path_finding("dropped with git", path) for path in verdict.brought}, **joined}
 
 
-def drop_git_part(verdict: GitVerdict, why: str) -> GitVerdict:
-    return replace(verdict, stays=False, findings=(*verdict.findings, git_part_dropped(GIT_FOLDER, why)))
+def drop_git_part(verdict: git_judgement.GitVerdict, why: str) -> git_judgement.GitVerdict:
+    return replace(verdict, stays=False, findings=(*verdict.findings, git_part_dropped(git_judgement.GIT_FOLDER, why)))
 
 
 def is_inside(path: str, folder: str) -> bool:
@@ -421,9 +381,6 @@ def is_inside(path: str, folder: str) -> bool:
 def bring_over(
     command: ContainedCommand, staging: Staging, kept: Sequence[StagedChange], brought: Mapping[str, BroughtPath]
 ) -> tuple[dict[str, Change], dict[str, str], str]:
-    """Bring over these changes; return the individually recorded changes, the failures, and the snapshot taken before.
-    First the list of all that comes over is written, then the files, then the records.
-    """
     point = ""
     context, root = command.context, command.context.workspace.root
     files = [c.path for c in kept if c.path in brought and brought[c.path].has_lines]
@@ -440,7 +397,9 @@ def bring_over(
         context.recorder.append_or_spool(snapshot.records)
         point = snapshot.snapshot
     if brought:
-        write_atomically(staging.folder / BROUGHT_FILE, encode_ascii(BroughtList(dict(brought))), durable=False)
+        write_atomically(
+            staging.folder / BROUGHT_FILE, workspace_state.encode_ascii(BroughtList(dict(brought))), durable=False
+        )
     failed = ChangeApplier(
         staging.root.upper, root, temporary_token(command.call.session, command.call.call_id)
     ).apply_changes(kept)
@@ -466,21 +425,22 @@ def load_brought(folder: Path) -> dict[str, BroughtPath]:
 
 
 def read_text_before(command: ContainedCommand, kept: Sequence[StagedChange], upper: Path) -> ExistingText:
-    """Return the text that existed before the command and may explain the files it leaves."""
     files = [c.path for c in kept if c.kind == "file" and not c.only_time and not c.same_content]
     small = [path for path in files if (upper / path).lstat().st_size <= MAX_CONTENT_BYTES]
     contents = {path: (upper / path).read_bytes() for path in small}
     return read_existing_text(command.context.workspace, command.call, contents)
 
 
-def record_generated(command: ContainedCommand, found: Sequence[GeneratedChange]) -> None:
+def record_generated(command: ContainedCommand, found: Sequence[scope_exempt_files.GeneratedChange]) -> None:
     if not found or "generated" in find_recorded_events(command.context.recorder, command.call, resumed=True):
         return
-    record_left_files(command.context.state, found)
-    context, listing = command.context, format_listing(found)
-    if len(listing) <= MAX_LISTING_BYTES:
+    scope_exempt_files.record_left_files(command.context.state, found)
+    context, listing = command.context, scope_exempt_files.format_listing(found)
+    if len(listing) <= scope_exempt_files.MAX_LISTING_BYTES:
         context.keep_contents([("generated", listing)])
-    record = generated_record(context.recorder, command.call, command.intent_id or None, found, listing)
+    record = scope_exempt_files.generated_record(
+        context.recorder, command.call, command.intent_id or None, found, listing
+    )
     context.recorder.append_or_spool([record])
 
 
@@ -498,7 +458,7 @@ def open_git_parts(
     root, common, git_dir = workspace.root, workspace.common_dir, workspace.git_dir
     changes = [c for c in own if not c.only_time]
     found: list[StagedChange] = []
-    layer: GitLayer | None = None
+    layer: nested_repositories.GitLayer | None = None
     linked = ""
     inner = find_inner_git_folder(workspace)
     if common is not None:
@@ -512,11 +472,15 @@ def open_git_parts(
         # A linked worktree's git folder, relative to the repository's.
         is_linked = git_dir is not None and git_dir != common and git_dir.is_relative_to(common)
         linked = str(git_dir.relative_to(common)) if git_dir and is_linked else ""
-        layer = GitLayer(taken, common, found, f"{linked}/{MODULES_FOLDER}".lstrip("/"))
-    nested: list[NestedRepository] = []
+        layer = nested_repositories.GitLayer(
+            taken, common, found, f"{linked}/{nested_repositories.MODULES_FOLDER}".lstrip("/")
+        )
+    nested: list[nested_repositories.NestedRepository] = []
     outside = [c for c in every if inner is None or not is_inside(c.path, inner)]
-    if has_nested_changes(outside, layer):
-        nested, found = find_nested_repositories(root, upper, [c for c in outside if not c.only_time], layer)
+    if nested_repositories.has_nested_changes(outside, layer):
+        nested, found = nested_repositories.find_nested_repositories(
+            root, upper, [c for c in outside if not c.only_time], layer
+        )
     parts: list[GitPart] = []
     trees = [one.tree for one in nested]
     for at, one in enumerate(nested):
@@ -524,7 +488,7 @@ def open_git_parts(
         below = [tree for tree in trees if tree != one.tree and is_inside(tree, one.tree)]
         files = [c for c in changes if is_inside(c.path, one.tree) and not any(is_inside(c.path, t) for t in below)]
         # A submodule comes and goes together with its lines in `.gitmodules`.
-        named = (GIT_MODULES,) if one.is_submodule and one.state != "changed" else ()
+        named = (git_judgement.GIT_MODULES,) if one.is_submodule and one.state != "changed" else ()
         whole = frozenset({*(c.path for c in inside), *(f"{tree}/.git" for tree in (one.tree, *below)), *named})
         parts.append(GitPart(command, staging, files, nested=one, whole=whole, number=at))
     files = [c for c in changes if not any(is_inside(c.path, tree) for tree in trees)]
@@ -546,7 +510,7 @@ class GitPart:
         changes: Sequence[StagedChange],
         git_changes: GitChanges | None = None,
         *,
-        nested: NestedRepository | None = None,
+        nested: nested_repositories.NestedRepository | None = None,
         whole: frozenset[str] = frozenset(),
         number: int = 0,
     ) -> None:
@@ -558,62 +522,70 @@ class GitPart:
         self.nested = nested
         self.whole = whole
         self.number = number
-        self.new_folder: NewGitFolder | None = None
+        self.new_folder: nested_repositories.NewGitFolder | None = None
         tree = nested.tree if nested is not None else ""
-        self.trees = WorkingTrees(command.context.workspace, staging.root.upper, changes, tree)
+        self.trees = git_judgement.WorkingTrees(command.context.workspace, staging.root.upper, changes, tree)
 
     def object_to_whole(self, why: str) -> Finding:
-        return git_part_dropped(f"{self.trees.nested}/{GIT_FOLDER}", why)
+        return git_part_dropped(f"{self.trees.nested}/{git_judgement.GIT_FOLDER}", why)
 
-    def judge_nested(self, one: NestedRepository) -> GitVerdict:
+    def judge_nested(self, one: nested_repositories.NestedRepository) -> git_judgement.GitVerdict:
         """Judge a nested repository, of which all that the command changed stays, or nothing. Raises OSError."""
-        verdict = GitVerdict(stays=True, unit=one.tree, whole=self.whole)
+        verdict = git_judgement.GitVerdict(stays=True, unit=one.tree, whole=self.whole)
         if one.objection or one.state == "removed":
-            is_work_tree = one.objection == NEW_WORK_TREE
-            first = path_finding(NEW_WORK_TREE, one.tree) if is_work_tree else self.object_to_whole(one.objection)
+            is_work_tree = one.objection == nested_repositories.NEW_WORK_TREE
+            first = (
+                path_finding(nested_repositories.NEW_WORK_TREE, one.tree)
+                if is_work_tree
+                else self.object_to_whole(one.objection)
+            )
             found = (first,) if one.objection else ()
             return replace(verdict, stays=not one.objection, findings=found)
         check_object_folder(one.upper, one.common)
         self.git_changes = GitChanges(one.upper, one.common, one.changes)
         if one.state == "made":
-            new = self.new_folder = inspect_new_folder(one, self.trees.top)
+            new = self.new_folder = nested_repositories.inspect_new_folder(one, self.trees.top)
             if new.objection:
                 return replace(verdict, stays=False, findings=(self.object_to_whole(new.objection),))
             place = self.staging.folder / f"new-{self.number}"
-            common = make_skeleton(place, list_settings(one.upper / SETTINGS_FILE))
+            common = nested_repositories.make_skeleton(place, list_settings(one.upper / SETTINGS_FILE))
             self.git_changes = GitChanges(one.upper, common, new.checked)
         found = self.git_changes
         try:
-            judgement = GitJudgement(self.command, self.staging, self.changes, found, self.trees, one)
+            judgement = git_judgement.GitJudgement(self.command, self.staging, self.changes, found, self.trees, one)
             is_changed = found.changes or found.has_settings_change or one.state == "made"
             judged = judgement.judge() if is_changed else verdict
         except (GitError, TooManyCommits, UnicodeDecodeError) as error:
-            judged = GitVerdict(findings=(self.object_to_whole(str(error)),))
+            judged = git_judgement.GitVerdict(findings=(self.object_to_whole(str(error)),))
         return replace(judged, unit=one.tree, whole=self.whole)
 
-    def judge(self) -> GitVerdict:
+    def judge(self) -> git_judgement.GitVerdict:
         """Judge the changes as a whole. Raises OSError, StateError."""
         if self.nested is not None:
             return self.judge_nested(self.nested)
         found = self.git_changes
         if found is None:
-            return NO_GIT_CHANGES
-        refs = [f"{GIT_FOLDER}/{c.path}" for c in found.remit_changes if c.path.startswith("refs/")]
+            return git_judgement.NO_GIT_CHANGES
+        refs = [f"{git_judgement.GIT_FOLDER}/{c.path}" for c in found.remit_changes if c.path.startswith("refs/")]
         why = "only Remit writes this ref: it is as it was before."
         refused = tuple(make_finding("PROTECTED_PATH", ref, why) for ref in refs)
         why = "only a person lets git read the objects of another repository: it is as it was before."
-        refused += tuple(make_finding("PROTECTED_PATH", f"{GIT_FOLDER}/{path}", why) for path in found.alternates)
+        refused += tuple(
+            make_finding("PROTECTED_PATH", f"{git_judgement.GIT_FOLDER}/{path}", why) for path in found.alternates
+        )
         try:
-            judgement = GitJudgement(self.command, self.staging, self.changes, found, self.trees)
-            verdict = judgement.judge() if found.changes or found.has_settings_change else NO_GIT_CHANGES
+            judgement = git_judgement.GitJudgement(self.command, self.staging, self.changes, found, self.trees)
+            verdict = judgement.judge() if found.changes or found.has_settings_change else git_judgement.NO_GIT_CHANGES
             verdict = replace(verdict, halves=judgement.find_half_brought())
         except (GitError, TooManyCommits, UnicodeDecodeError) as error:
             # Files brought by git cannot be told from the command's own: every change is dropped.
-            dropped = (git_part_dropped(GIT_FOLDER, str(error)),)
-            verdict = GitVerdict(findings=dropped, brought=frozenset(change.path for change in self.changes))
+            dropped = (git_part_dropped(git_judgement.GIT_FOLDER, str(error)),)
+            verdict = git_judgement.GitVerdict(
+                findings=dropped, brought=frozenset(change.path for change in self.changes)
+            )
         return replace(verdict, findings=(*refused, *verdict.findings))
 
-    def bring_over(self, verdict: GitVerdict) -> list[Finding]:
+    def bring_over(self, verdict: git_judgement.GitVerdict) -> list[Finding]:
         """Bring over approved changes and return the failures. Raises GitError, StateError."""
         found, one, new = self.git_changes, self.nested, self.new_folder
         if found is None or not verdict.stays:
@@ -634,7 +606,7 @@ class GitPart:
             pointer = [StagedChange(one.pointer, "file")]
             failed = ChangeApplier(self.staging.root.upper, workspace.root).apply_changes(pointer)
         if failed:
-            place = GIT_FOLDER if one is None else f"{one.tree}/{GIT_FOLDER}"
+            place = git_judgement.GIT_FOLDER if one is None else f"{one.tree}/{git_judgement.GIT_FOLDER}"
             return [path_finding("not written", f"{place}/{path}", why=why) for path, why in failed.items()]
         if new is None:
             write_tracking_settings(found.common, verdict.settings)
@@ -646,11 +618,12 @@ class GitPart:
             note_staged(workspace, self.command.context.state, "judged")
         # The session and intent that made these commits and names may rewrite them later.
         command = self.command
-        put_maker(command.context.state, verdict.new_names, command.call.session.session_id, command.intent_id)
+        workspace_state.put_maker(
+            command.context.state, verdict.new_names, command.call.session.session_id, command.intent_id
+        )
         return []
 
     def has_discarded_work(self, done: Mapping[str, Change]) -> bool:
-        """Return whether the command brought files back to the versions that git has, or its text says so."""
         if analyse(self.command.call.command or "").is_restorable:
             return bool(done)
         changed = {path: c.after for path, c in done.items() if c.before is not None and c.after is not None}
@@ -660,7 +633,7 @@ class GitPart:
         blobs = self.git_changes.layered.read_blob_names("HEAD", names.values()) if head_commit(self.workspace) else {}
         return any(blobs.get(names[path]) == after.version.git_blob for path, after in changed.items())
 
-    def take_away(self, verdict: GitVerdict, *, back: bool = False) -> None:
+    def take_away(self, verdict: git_judgement.GitVerdict, *, back: bool = False) -> None:
         """Move the git folder of a removed repository to where a person finds it, or `back`. Raises OSError."""
         if self.nested is None or self.nested.state != "removed" or not (verdict.stays or back):
             return
@@ -672,8 +645,7 @@ class GitPart:
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.move(source, target)
 
-    def describe_whole(self, verdict: GitVerdict) -> str:
-        """Return what a person should know of a nested repository that came over; "" for nothing."""
+    def describe_whole(self, verdict: git_judgement.GitVerdict) -> str:
         one, new = self.nested, self.new_folder
         if one is None or not verdict.stays:
             return ""
@@ -685,10 +657,9 @@ class GitPart:
             return f"Remit: {sanitise_line(one.tree)}/ came without its {few}: only a person gives a repository hooks."
         return ""
 
-    def describe_findings(self, verdict: GitVerdict) -> list[Finding]:
-        """Return the findings, with the dropped commits, which are kept as objects without a name."""
+    def describe_findings(self, verdict: git_judgement.GitVerdict) -> list[Finding]:
         found, findings = self.git_changes, list(verdict.findings)
-        at = next((i for i, f in enumerate(findings) if f.path == GIT_FOLDER), None)
+        at = next((i for i, f in enumerate(findings) if f.path == git_judgement.GIT_FOLDER), None)
         if found is None or not findings or verdict.stays or self.nested is not None:
             return findings
         # None after a fetch: objects of a later fetch must not exist beforehand.
@@ -722,7 +693,7 @@ def record_result(
     observation: Observation | None = None,
     existing: ExistingText | None = None,
     notes: Sequence[str] = (),
-    data: DataOutcome = NO_DATA,
+    data: bound_data.DataOutcome = bound_data.NO_DATA,
 ) -> ContainedResult:
     """Record kept and dropped changes, and return the result with its message.
 
@@ -732,13 +703,13 @@ def record_result(
     context, call, ticket = command.context, command.call, command.ticket
     state, attempts = context.state, Attempts()
     row: int | None = None
-    found: PendingCall | None = None
+    found: workspace_state.PendingCall | None = None
     with attempts:
         row, found = state.find_pending_call(call.session, call.call_id, call.tool, call.arguments_sha256)
     if found is None:
         # No hook decided the command: the pending call is made of the current state.
         facts = command.gather_facts()
-        found = PendingCall(
+        found = workspace_state.PendingCall(
             intent_id=facts.session.intent_id,
             verdict="allow" if ticket is None else "contain",
             mode=facts.mode,
@@ -763,7 +734,7 @@ def record_result(
     records: list[Record] = []
     waiting: str | None = None
     with attempts:
-        record_data(command, data)
+        bound_data.record_data(command, data)
     known: dict[str, str] = {}
     with attempts:
         known = find_recorded_events(context.recorder, call, resumed=True) if ticket is not None else known
@@ -789,7 +760,7 @@ def record_result(
             update_state(completed, changes, recorded=is_recorded)
         else:
             with state.transaction():
-                mark_recorded(state, changes)
+                workspace_state.mark_recorded(state, changes)
                 ConcurrentCalls(state, now).record_changes(call.session, changes)
                 if row is not None and not command.is_staged:
                     # The hook that follows compares from here on.
@@ -799,7 +770,7 @@ def record_result(
 
     # 3 The message.
     message = join_lines(
-        describe_data(data, has_dropped=bool(findings or ended.stop_text)),
+        bound_data.describe_data(data, has_dropped=bool(findings or ended.stop_text)),
         describe_result(ended, kept, findings, aside_folder(command)),
         *notes,
         describe_sandbox_limits(command, ended),
@@ -813,7 +784,6 @@ def record_result(
 
 
 def find_lost_submodules(command: ContainedCommand) -> list[str]:
-    """Return the submodules, of the folders that the text names, whose git folder is not there."""
     root, cwd = command.context.workspace.root, command.call.cwd
     folders = ("", *ENTERED_FOLDER.findall(command.call.command or ""))
     places = {find_git_root(Path(cwd, folder).resolve()) for folder in folders}
@@ -822,7 +792,6 @@ def find_lost_submodules(command: ContainedCommand) -> list[str]:
 
 
 def describe_sandbox_limits(command: ContainedCommand, ended: CommandEnd) -> str:
-    """Describe, from the command's text, the accesses that the sandbox denied."""
     workspace, settings = command.context.workspace, command.context.environment.settings
     root, text, programs = workspace.root, command.call.command or "", set[str]()
     with suppress(UnreadableShell):

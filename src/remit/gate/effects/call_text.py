@@ -132,7 +132,6 @@ class CommandText:
         return start, end
 
     def has_quoted_part(self, line: bytes) -> bool:
-        """Return True if the text contains a distinctive line as a part, and at some place no more words follow."""
         if not is_distinctive_line(line) or not self.has_part(line, self.quoted_cache):
             return False
         at = -1
@@ -145,7 +144,6 @@ class CommandText:
         return False
 
     def has_part(self, part: bytes, known: dict[bytes, bool]) -> bool:
-        """Return True if the text contains a part; False after MAX_SEARCHES other parts in `known`."""
         if part not in known:
             if len(known) >= MAX_SEARCHES:
                 return False
@@ -172,7 +170,6 @@ class CommandText:
                     yield n
 
     def is_outside_lines(self, part: bytes, now: bytes, there: Iterable[bytes]) -> bool:
-        """Return True if the text contains the part outside of all lines of the file except `now`."""
         if part not in self.containing_lines:
             self.containing_lines[part] = [line for line in there if part in line]
         others = [line for line in self.containing_lines[part] if line not in now]
@@ -187,7 +184,6 @@ class CommandText:
 
 
 def quoted_lines(text: bytes) -> list[bytes]:
-    """Return the lines between quotes. A quote at the end of a line makes no empty line."""
     found: list[bytes] = []
     for part in QUOTE_RUN.split(text, MAX_LINES):
         first, *rest = part.split(b"\n", MAX_LINES)
@@ -197,7 +193,6 @@ def quoted_lines(text: bytes) -> list[bytes]:
 
 
 def literal_lines(text: bytes) -> list[bytes]:
-    """Return the lines of the string literals in a program, with their escapes undone."""
     found: list[bytes] = []
     for string in STRING_LITERALS.finditer(text):
         words = ESCAPE.sub(lambda one: ESCAPES[one[0]], b"".join(filter(None, string.groups())))
@@ -207,7 +202,6 @@ def literal_lines(text: bytes) -> list[bytes]:
 
 
 def new_parts(was: bytes, now: bytes) -> Iterator[bytes]:
-    """Yield the new part of a line: exactly, extended to whole words, and extended to whole numbers."""
     first = count_common_prefix(was, now)
     last = len(now) - min(count_common_prefix(was[::-1], now[::-1]), min(len(was), len(now)) - first)
     for character in (NEVER_MATCHES, PART_OF_WORD, PART_OF_NUMBER):

@@ -277,10 +277,6 @@ def make_call_records(done: CompletedCall, effects: Effects) -> list[Record]:
 
 
 def find_model(call: ToolCall) -> str | None:
-    """Return the model named in the call's transcript.
-
-    A sub-agent has no transcript at its first call: the parent's model is the default.
-    """
     own = call.transcript or ""
     parent = own.rpartition("/subagents/")[0]
     places = [own, f"{parent}.jsonl" if parent and call.session.parent is not None else ""]
@@ -316,7 +312,6 @@ def find_unproved(
 def prepare_replay(
     done: CompletedCall, record: Record, changes: Sequence[Change], unproved: Mapping[str, tuple[Span, ...]]
 ) -> None:
-    """Leave a filter's or formatter's command to be run again later, if its unproved lines may be proved by that."""
     if done.call.command is not None and analyse(done.call.command).is_repeatable:
         # Imported here: few commands are filters.
         from remit.gate.effects.replays import leave_replay
@@ -327,7 +322,6 @@ def prepare_replay(
 
 
 def is_proved_layout(done: CompletedCall) -> bool:
-    """Return True if formatters alone wrote the changes of a contained command."""
     return done.existing is not None and done.call.command is not None and analyse(done.call.command).only_lays_out
 
 

@@ -144,9 +144,6 @@ def find_existing_lines(
 def find_existing_in_file(
     old: list[bytes], new: list[bytes], difference: Difference, former: frozenset[bytes]
 ) -> list[int]:
-    """Return the numbers of the added lines that are among the `former` ones, stood elsewhere in the file, or only
-    changed their layout. A common line follows a distinctive one of its hunk.
-    """
     numbers: list[int] = []
     removed = Counter(b"".join(old[n - 1].split()) for hunk in difference.hunks for n in hunk.old_range)
     for hunk in difference.hunks:

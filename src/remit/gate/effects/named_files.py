@@ -60,7 +60,6 @@ def named_places(text: str, cwd: Path) -> dict[Path, None]:
 
 
 def list_regular_files(place: Path, most: int) -> list[Path]:
-    """Return `place` or the files in that folder, without links, devices and git's own folder."""
     found: list[Path] = []
     with suppress(OSError, ValueError):
         mode = place.lstat().st_mode
@@ -76,7 +75,6 @@ def list_regular_files(place: Path, most: int) -> list[Path]:
 
 
 def read_members(file: Path) -> Iterator[bytes]:
-    """Yield the content of a file, or of the members of an archive; nothing of what cannot be read."""
     with suppress(*ARCHIVE_ERRORS):
         if tarfile.is_tarfile(file):
             with tarfile.open(file) as archive:

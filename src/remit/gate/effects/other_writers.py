@@ -4,12 +4,12 @@ The changes of a command are the differences after the command: writes of concur
 in a record of a second session belongs to the second session; a change with two possible commands makes both sessions
 candidates. Candidates are named with reasons, never as a proof.
 
-A change between calls counts as a person's only if no process of an agent can have made it: no session that is still
-open has run a foreign tool, or a command of which the text does not tell all that it writes: either may have left
-something running. Nor may a call be under way that can write the file. A background process counts as the
-author with evidence only: an open file for writing, a command line with the file as output, or a command line with the
-file's name and an end at the moment of the change. It is named as the likely author; in enforce the change is undone
-where the process's session had no right to it. Changes without an author stay: a person may have made them.
+A change between calls counts as a person's only if no process of an agent can have made the change: no open session has
+run a foreign tool, or a command with writes unproved by the text: either may have left a process running. Nor may a
+running call be able to write the file. A background process counts as the author with evidence only: an open file for
+writing, a command line with the file as output, or a command line with the file's name and an end at the moment of the
+change. The process is named as the likely author; in enforce the change is undone if the process's session had no right
+to write the file. Changes without an author stay: a person may have made them.
 
 Red-team case: a command outside of containment leaves a process running, and the text does not show it
 (`tests/servers/test_lingering.py`).
@@ -188,7 +188,6 @@ def is_in_paths(path: str, places: Iterable[str]) -> bool:
 
 
 def can_be_author(change: Change, other: PendingCall) -> bool:
-    """Return True if a concurrent call may have made the change: with write access, and an earlier start."""
     if not other.whole or other.writes is not None:
         return declares_write(other, change.path)
     before = other.before.get(change.path)
@@ -292,7 +291,6 @@ class ChangesBetweenCalls:
             mark_recorded(self.state, found)
 
     def find_committed_changes(self, found: tuple[Change, ...]) -> tuple[Change, ...]:
-        """Return the changes after which a file is as HEAD has it: git brought that content."""
         workspace = self.context.workspace
         if workspace.common_dir is None:
             return ()
@@ -454,7 +452,6 @@ def has_written_file(suspect: Suspect, path: Path) -> bool:
 def undo_process_changes(
     context: WorkspaceContext, changes: Sequence[Change], authors: Mapping[str, SessionProcess], after: Observation
 ) -> tuple[Change, ...]:
-    """In enforce, undo what no part of a process's session had a right to; return the undone changes as now."""
     if context.rules.mode != "enforce":
         return ()
     undone: list[Change] = []
@@ -484,7 +481,6 @@ def undo_process_changes(
 def make_background_call(
     context: WorkspaceContext, key: SessionKey, after: Observation
 ) -> tuple[ToolCall, PendingCall]:
-    """Return the work of a process as a pending call of its session."""
     session, workspace = context.state.active_session(key), context.workspace
     intent = context.rules.intents.get(session.intent_id)
     call = ToolCall(session.agent, key, "background process", "execute", str(workspace.root), whole_workspace=True)

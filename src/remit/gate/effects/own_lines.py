@@ -164,7 +164,6 @@ def find_unproved_lines(
 def find_copied_lines(
     change: Change, difference: Difference, said: CommandText, workspace: Workspace, call: ToolCall
 ) -> tuple[Span, ...]:
-    """Return the added lines of a replaced file found in files named by the command, and not in the command's text."""
     new = split_lines(change.after.content) if change.after and change.after.content else []
     untold = [n for n in new_line_numbers(difference, new) if not said.has_line(new[n - 1])]
     if not any(is_distinctive_line(new[n - 1]) for n in untold):
@@ -200,7 +199,6 @@ def new_line_numbers(known: Difference, new: Sequence[bytes]) -> list[int]:
 def find_unproved_in_file(
     change: Change, known: Difference | None, said: CommandText, how: "OutputKind | None", *, told: bool = False
 ) -> tuple[Span, ...]:
-    """Return the unproved lines of one file; `told` if a diff in the text adds lines to the file."""
     if change.after is None or change.after.content is None or known is None:
         return () if how == "whole" else whole_file(change)
     new = split_lines(change.after.content)
@@ -262,7 +260,6 @@ def unproved_moved_lines(
     call: ToolCall,
     workspace: Workspace,
 ) -> tuple[Span, ...]:
-    """Return the lines of a moved file, without the call's own lines."""
     after = change.after.content if change.after else None
     hunks = diff_small(was.content, after) if was.content is not None and after is not None else None
     if hunks is None:
@@ -405,8 +402,6 @@ def unproved_in_file(
     told: bytes | None,
     contents: ContentStore,
 ) -> tuple[Span, ...]:
-    """Return the unproved lines of a file; `told` is the predicted content."""
-
     def find_hunks(old: bytes, new: bytes) -> Sequence[Hunk]:
         small = diff_small(old, new)
         return contents.compute_hunks({"": (old, new)})[""] if small is None else small

@@ -145,7 +145,6 @@ def leave_replay(
 
 
 def is_replayable_change(change: Change) -> bool:
-    """Return True if both sides of a change are known, and files of moderate size without secrets."""
     sides = [side for side in (change.before, change.after) if side is not None]
     plain = all(side.content is not None and side.version.mode != "120000" for side in sides)
     return plain and all(side.version.size <= MAX_FILE_BYTES for side in sides) and not is_secret_file(change.path)
@@ -173,7 +172,6 @@ def find_inputs(root: Path, command: str, folders: Iterable[Path], changed: set[
 
 
 def find_settings(root: Path, paths: Iterable[str]) -> dict[str, bytes]:
-    """Return the settings of formatters in the folders of the files and above, up to the workspace's root."""
     found: dict[str, bytes] = {}
     for folder in dict.fromkeys(folder for path in paths for folder in Path(path).parents):
         for name in SETTINGS_FILES:
@@ -225,7 +223,6 @@ def is_young(place: Path) -> bool:
 
 
 def run_replay(context: WorkspaceContext, place: Path) -> None:
-    """Run a replay, and record the files with proved changes."""
     # Imported here: a call only leaves a replay.
     from remit.workspace.sandbox.containment import find_containment
     from remit.workspace.sandbox.scratch_run import ScratchRun, run_over_scratch
@@ -250,7 +247,6 @@ def run_replay(context: WorkspaceContext, place: Path) -> None:
 
 
 def is_same_content(scratch: Path, file: ReplayedFile) -> bool:
-    """Return True if the replay left a file with the recorded content and mode. No link counts, on no way to it."""
     from remit.workspace.observe.observation import try_observe_file
 
     place = scratch / file.path
@@ -261,7 +257,6 @@ def is_same_content(scratch: Path, file: ReplayedFile) -> bool:
 
 
 def read_input_lines(context: WorkspaceContext, replay: Replay, scratch: Path) -> Iterator[bytes]:
-    """Yield the stripped lines of the files that the command read, but for the session's own."""
     from remit.core.diff.contents import sha256
     from remit.gate.effects.own_lines import is_own_content
 

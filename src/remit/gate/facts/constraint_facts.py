@@ -57,7 +57,6 @@ def find_broken_constraints(intent: Intent, changes: Iterable[Change]) -> dict[s
 
 
 def propose_contents(call: ToolCall, targets: Iterable[Target], workspace: Workspace) -> list[ProposedFile]:
-    """Return, for each file inside the workspace, its current content and the content after the call."""
     inside = [t for t in targets if t.path is not None]
     seen = {str(t.path): try_observe_file(workspace.root / str(t.path)) for t in inside}
     before = {path: found.content if found else None for path, found in seen.items()}

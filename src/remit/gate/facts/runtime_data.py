@@ -22,17 +22,9 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
+from remit.core import runtime_data
 from remit.core.decision import Target
 from remit.core.record import format_utc
-from remit.core.runtime_data import (
-    DATABASE_NAME,
-    WILDCARD,
-    DataPatterns,
-    explain_refused_pattern,
-    find_database_of,
-    format_bytes,
-    literal_folder,
-)
 from remit.gate.context import WorkspaceContext
 from remit.gate.governing.settings import add_data
 from remit.workspace.git.command import GitError
@@ -61,7 +53,7 @@ def mark_data(context: WorkspaceContext, targets: tuple[Target, ...]) -> tuple[T
     return tuple(replace(t, generated=True) if t.path is not None and str(t.path) in found else t for t in targets)
 
 
-def list_databases(context: WorkspaceContext, data: DataPatterns) -> list[str]:
+def list_databases(context: WorkspaceContext, data: runtime_data.DataPatterns) -> list[str]:
     """Return the existing databases and server folders that are data, without those that git tracks. Raises OSError,
     GitError.
     """
@@ -70,15 +62,14 @@ def list_databases(context: WorkspaceContext, data: DataPatterns) -> list[str]:
     return [path for path in found if path not in find_tracked(context.workspace, found)]
 
 
-def walk_pattern(root: Path, pattern: str, data: DataPatterns) -> Iterator[str]:
-    """Yield the databases that a pattern covers."""
+def walk_pattern(root: Path, pattern: str, data: runtime_data.DataPatterns) -> Iterator[str]:
     if pattern.startswith("!"):
         return
-    if not WILDCARD.search(pattern):
+    if not runtime_data.WILDCARD.search(pattern):
         if data.covers(pattern) and is_plain_data(root, pattern) and is_database(root / pattern, is_named=True):
             yield pattern
         return
-    folder = literal_folder(pattern)
+    folder = runtime_data.literal_folder(pattern)
     depth = None if "**" in pattern else pattern[len(folder) :].count("/")
     is_named = pattern.rpartition("/")[2].strip("*") != ""
     for here, names, files in os.walk(root / folder):
@@ -98,12 +89,9 @@ def walk_pattern(root: Path, pattern: str, data: DataPatterns) -> Iterator[str]:
 
 
 def is_database(path: Path, *, is_named: bool) -> bool:
-    """Return whether a file is a database that programs change in place. `is_named`: a pattern names such files, so
-    that any of them may be one by its content.
-    """
-    if find_database_of(path.name):
+    if runtime_data.find_database_of(path.name):
         return False
-    return DATABASE_NAME.fullmatch(path.name) is not None or (is_named and is_sqlite(path))
+    return runtime_data.DATABASE_NAME.fullmatch(path.name) is not None or (is_named and is_sqlite(path))
 
 
 def is_plain_data(root: Path, path: str) -> bool:
@@ -150,7 +138,7 @@ class DataProposal(Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        about = "not there yet" if self.bytes is None else f"{format_bytes(self.bytes)}, untracked"
+        about = "not there yet" if self.bytes is None else f"{runtime_data.format_bytes(self.bytes)}, untracked"
         return f"{self.pattern} ({about})" if not self.pattern.endswith("/**") else self.pattern.removesuffix("**")
 
 
@@ -158,13 +146,13 @@ def find_proposals(workspace: Workspace, named: tuple[str, ...] = ()) -> list[Da
     """Return what looks like runtime data and is not `named`. What cannot be read proposes nothing."""
     root = workspace.root
     found = dict.fromkeys(islice(list_candidates(root), SEARCHED_FILES))
-    known = DataPatterns(named)
+    known = runtime_data.DataPatterns(named)
     patterns: dict[str, DataProposal] = {}
     with suppress(GitError, OSError):
         tracked = find_tracked(workspace, [path for path in found if not path.endswith("/**")])
         for path in found:
-            folder = literal_folder(path)
-            if path in tracked or known.covers(path.replace("**", "zz")) or explain_refused_pattern(path):
+            folder = runtime_data.literal_folder(path)
+            if path in tracked or known.covers(path.replace("**", "zz")) or runtime_data.explain_refused_pattern(path):
                 continue
             if path.endswith("/**"):
                 if not has_tracked_work(workspace, folder.rstrip("/")):
@@ -199,7 +187,6 @@ def name_data(context: WorkspaceContext, patterns: Iterable[str]) -> tuple[str, 
 
 
 def has_tracked_work(workspace: Workspace, folder: str) -> bool:
-    """Return whether git tracks a file below a folder, apart from those that only keep the folder."""
     if workspace.common_dir is None:
         return False
     listed = list_tracked(workspace, [prefix_in_repository(workspace) + folder]) - {""}
@@ -222,11 +209,11 @@ def list_candidates(root: Path) -> Iterator[str]:
 
 def looks_like_data(path: Path, name: str) -> bool:
     """Return whether a file is a database by its name and content."""
-    if find_database_of(name):
+    if runtime_data.find_database_of(name):
         return False
     if name == REDIS_DUMP:
         return read_start(path, len(REDIS_MAGIC)) == REDIS_MAGIC
-    if DATABASE_NAME.fullmatch(name) is None:
+    if runtime_data.DATABASE_NAME.fullmatch(name) is None:
         return False
     return is_sqlite(path) or name.lower().endswith((".sqlite", ".sqlite3", ".duckdb")) or name == "data.mdb"
 
@@ -268,7 +255,6 @@ def read_text(path: Path) -> str:
 
 
 def place_below(folder: str, name: str) -> str:
-    """Return the path of a name that a settings file gives; "" for one outside of the workspace, or no path."""
     path = posixpath.normpath(posixpath.join(folder, name))
     is_inside = not path.startswith(("..", "/")) and path != "." and ":" not in path
     return path if is_inside and not re.search(r"[*?\[{!\s]", path) else ""

@@ -21,7 +21,6 @@ EXPANDED = re.compile(r"[*?\[{$`]")
 
 
 def list_shown_places(context: WorkspaceContext) -> tuple[Path, ...]:
-    """Return the secret places that a person lets contained commands see."""
     settings, home = context.rules.config.containment, context.environment.home
     if not context.are_trusted(settings.show_items):
         return ()
@@ -72,7 +71,6 @@ def mark_secrets(
 
 
 def list_read_places(command: str, cwd: str, home: str) -> Iterator[str]:
-    """Yield the folder of a command, and the places that its words may name; `/` for words that cannot be told."""
     yield os.path.realpath(cwd)
     for word in split_words(command):
         for text in dict.fromkeys((word, word.rpartition("=")[2])):

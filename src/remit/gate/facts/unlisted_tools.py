@@ -55,16 +55,12 @@ def settle_unlisted(
 
 
 def name_tool(call: ToolCall) -> str:
-    """Return the tool's name. Remit's own agent calls the tools of every server by one tool of its own."""
     if call.agent != OWN_AGENT:
         return call.tool
     return f"mcp__{call.arguments.get('server_name')}__{call.arguments.get('tool_name')}"
 
 
 def leads_somewhere(text: str, folder: Path) -> bool:
-    """Return True if a text under any key is a path here: of a file, or below a folder that lies in `/`. A folder that
-    a bare word names says nothing: `{"repo": "docs"}`.
-    """
     with suppress(OSError, ValueError):
         if text.startswith("/"):
             first = Path(text).parts[1:2]

@@ -69,7 +69,6 @@ def read_origin(origin: Path) -> tuple[str, str]:
 
 
 def is_declaration_gone(origin: Path) -> bool:
-    """Return whether the file of a declared intent is gone from the worktree that declared it, which is still there."""
     root, file = read_origin(origin)
     return bool(file) and is_folder(root) and not path_exists(file)
 
@@ -194,7 +193,6 @@ def derive_life(
 
 
 def find_place(workspace: Workspace, records: Iterable[LifeRecord]) -> Place:
-    """Return where statuses are asked for; git is asked for its branches only if an intent has ended on another one."""
     root, branch = str(workspace.root), current_branch(workspace) or ""
     away = [r for r in records if r.status in FINAL_STATUSES and r.written and (r.worktree, r.branch) != (root, branch)]
     if not away or workspace.common_dir is None:

@@ -150,7 +150,6 @@ class Rules(Struct, frozen=True):
         return self.life.get(intent.id) or derive_status(intent, None, Place())
 
     def describe_intent(self, intent: Intent) -> "ListedIntent":
-        """Return an intent as lists tell it."""
         life, is_barred = self.describe_life(intent), intent.id in self.ignore.intents
         return ListedIntent(**asdict(intent), status_from=life.origin, status_said=life.said, barred=is_barred)
 
@@ -222,9 +221,6 @@ def save_copies(workspace: Workspace) -> None:
 
 
 def save_intent_files(root: Path, copies: Path, folder: Path) -> None:
-    """Copy the files of one intent each, and keep each content as a version. Worktrees share the copies: what counts
-    is the content.
-    """
     here, kept = list_intent_files(folder), list_intent_files(copies)
     for name in set(kept).difference(here):
         remove_below(root, copies / name)
@@ -365,7 +361,6 @@ def read_rules(workspace: Workspace) -> Rules:
 
 
 def list_linked_rules(workspace: Workspace, folder: Path) -> list[str]:
-    """Return an error for each link among the governing places: an agent may be able to write its target."""
     names = ("remit.toml", ".intentignore", HOOKS_FOLDER, INTENTS_FOLDER, CLOSED_FOLDER)
     places = [f"{folder}", *[f"{folder}/{name}" for name in names], f"{workspace.root}/.intentignore"]
     linked = [place for place in places if os.path.islink(place)]  # noqa: PTH114  asked for every call
@@ -373,15 +368,11 @@ def list_linked_rules(workspace: Workspace, folder: Path) -> list[str]:
 
 
 def find_barred(names: frozenset[str], intents: Iterable[Intent]) -> frozenset[str]:
-    """Return barred names with the ids of what they bar: a label bars both intents, where two have it, and an id that
-    is told apart its intent, whatever the label is by now.
-    """
     uids = {uid for name in names if (uid := split_id(name)[1])}
     return names | {i.id for i in intents if names and (split_id(i.id)[0] in names or identify(i) in uids)}
 
 
 def watch_file(workspace: Workspace, folder: Path, file: IntentFile) -> tuple[str, tuple[int, ...]]:
-    """Return the file that tells of changes to an intent: its own, or the one in the worktree that declared it."""
     if not file.name.startswith(PENDING):
         return f"{folder}/{file.name}", file.state
     copy = pending_folder(workspace) / file.name.removeprefix(PENDING)
@@ -408,9 +399,6 @@ def read_all_intents(folder: Path, workspace: Workspace) -> tuple[IntentsDocumen
 
 
 def hold_accepted_rules(workspace: Workspace, folder: Path, rules: Rules) -> Rules:
-    """Return the rules in force: the files', or the stricter accepted ones where git has brought looser ones. Rules
-    with an error are in enforce, and replace nothing.
-    """
     copies = copies_folder(workspace)
     if not workspace.is_governed or rules.config_error is not None or folder == copies:
         return rules

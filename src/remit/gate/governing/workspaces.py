@@ -48,10 +48,6 @@ def find_workspace_of_call(call: ToolCall, home: Path) -> Workspace | None:
 
 
 def find_workspace_of_session(call: ToolCall, home: Path) -> Workspace | None:
-    """Return the workspace of the call's folder if the session has an intent there, else the newest one in which it has
-    an intent: a folder elsewhere changes where a command stands, not who governs it. A session without an intent, and
-    Remit's own commands, belong to their folder.
-    """
     own = locate_workspace(Path(call.cwd))
     bound = find_session_workspaces(home, call.session.session_id)
     if not bound or own in bound or (own is not None and own.is_assigned):
@@ -60,7 +56,6 @@ def find_workspace_of_session(call: ToolCall, home: Path) -> Workspace | None:
 
 
 def find_assigned_workspace(cwd: str, found: Iterable[Workspace]) -> Workspace | None:
-    """Return the worktree of the agent's folder if a plan has assigned it: it judges also what is written elsewhere."""
     if all(is_inside_folder(cwd, str(workspace.root)) for workspace in found):
         return None
     own = locate_workspace(Path(cwd))
@@ -98,7 +93,6 @@ def find_named_workspaces(call: ToolCall, governing: Workspace | None, home: Pat
 
 
 def find_removed_work_trees(call: ToolCall) -> Iterator[Path]:
-    """Yield the folders of working trees that git itself removes, with nothing in them that no commit has."""
     for write in analyse(call.command or "").writes or ():
         if write.is_work_tree and write.is_recursive:
             yield Path(call.cwd, write.path).resolve()

@@ -131,7 +131,6 @@ def find_installed_checks(cache_file: Path, places: tuple[tuple[str, int], ...])
 
 @lru_cache(1)
 def scan_packages(places: tuple[tuple[str, int], ...]) -> InstalledChecks:
-    """Return the entry points of the packages in these places; a process reads them once as long as the times hold."""
     # Importing this and reading a virtual environment's packages takes 30 ms.
     from importlib.metadata import entry_points
 
@@ -150,6 +149,5 @@ def load_function(value: str) -> Callable[..., Any]:
 
 
 def make_lazy_check(value: str) -> Check:
-    """Return a check that loads its function on first use: an import error then denies the call."""
     load = cache(lambda: load_function(value))
     return lambda call, facts: load()(call, facts)

@@ -127,7 +127,6 @@ def ask_hook(named: NamedHook, event: HookCall, timeout_s: float) -> HookAnswer:
 
 
 def apply_answer(named: NamedHook, answer: HookAnswer, replies: HookReplies, facts: Facts) -> HookReplies:
-    """Return the replies with the answer of a further hook."""
     name, call = named.name, replies.call
     if answer.context.strip():
         replies = replies.with_message(f"Hook {name}: {clean_text(answer.context)}")
@@ -219,7 +218,6 @@ def inform_hook(named: NamedHook, event: HookCall, timeout_s: float) -> str:
 
 
 def run_hook_command(named: NamedHook, event: HookCall, timeout_s: float) -> CommandResult:
-    """Run the hook in the workspace's root, within its own time limit and the remaining time of the call."""
     if named.hook.command is None:
         raise AssertionError("an entry point is no command")
     environment = event.context.environment
@@ -235,7 +233,6 @@ def run_hook_command(named: NamedHook, event: HookCall, timeout_s: float) -> Com
 
 
 def call_entry_point(named: NamedHook, event: HookCall, timeout_s: float, second: object) -> object:
-    """Return the result of a Python hook. A hook beyond its time continues in its thread, unheard."""
     timeout_s = limit_time(named, timeout_s)
     returned: list[object] = []
     broken: list[str] = []
@@ -277,13 +274,11 @@ def decode_answer(output: bytes, kind: type[T]) -> T:
 
 
 def clean_text(text: str) -> str:
-    """Return a hook's text as shown to a model: bounded, and without invisible characters."""
     clean = remove_invisible(text[: MAX_CONTEXT_CHARS + 1]).strip()
     return clean if len(clean) <= MAX_CONTEXT_CHARS else clean[:MAX_CONTEXT_CHARS] + "…"
 
 
 def make_document(event: HookCall) -> dict[str, Any]:
-    """Return the hook's input. Of the workspace's intents, only the active intent is included."""
     call, facts, active, outcome = event.call, event.facts, event.facts.active, event.outcome
     document: dict[str, Any] = {
         "version": DOCUMENT_VERSION,

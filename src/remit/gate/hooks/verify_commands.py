@@ -79,9 +79,6 @@ def run_verification(
     intent_id: str | None,
     session_id: str | None,
 ) -> VerificationProof:
-    """Run a command on behalf of an intent and record it with its changes; further calls may run meanwhile. `command`
-    is the name shown to people, `words` are executed.
-    """
     # 1 Run, and compare.
     workspace, recorder = context.workspace, context.recorder
     before = context.observe()
@@ -130,9 +127,6 @@ def versions_after(changes: Iterable[Change]) -> dict[str, ContentVersion | None
 def make_edit_record(
     context: WorkspaceContext, changes: tuple[Change, ...], command: str, intent_id: str | None, session_id: str | None
 ) -> Body:
-    """Return the record of the files changed by a command. New lines are unattributed; candidates are the command's
-    purpose and every concurrent session. Reformatted lines keep their attribution.
-    """
     candidates: list[dict[str, str]] = []
     if session_id is not None:
         purpose = {"intent_id": intent_id} if intent_id else {}
@@ -195,7 +189,6 @@ def verify_write(context: WorkspaceContext, call: ToolCall, changed: tuple[str, 
 
 
 def describe_proof(proof: VerificationProof, paths: list[str]) -> str:
-    """Return the message about a run: the failure with a suggested lesson, and the rewritten files."""
     rewrote = ""
     if proof.changes:
         changed = [quote_path(c.path) for c in proof.changes]
@@ -295,9 +288,6 @@ def describe_completion_breaches(context: WorkspaceContext, intent: Intent) -> t
 def find_breaches(
     context: WorkspaceContext, intent: Intent, before: dict[str, str | None], paths: Iterable[str], *, is_final: bool
 ) -> list[tuple[Constraint, Breach]]:
-    """Return the broken constraints. A breach older than the intent's first change is not counted. `before` maps each
-    path changed under the intent to its git blob before the first change. A link inside the workspace is followed.
-    """
     root = context.workspace.root
     files: list[ProposedFile] = []
     for path in paths:

@@ -132,7 +132,6 @@ def find_binding(context: WorkspaceContext, session: SessionKey) -> IntentBindin
 
 
 def find_id(bound: Binding, rules: Rules) -> str:
-    """Return today's id of the bound intent; one that nobody can select if only its label is left, with another."""
     own = key_by_uid(rules.intents.intents).get(bound.intent_uid)
     if own is not None:
         return own.id
@@ -185,7 +184,6 @@ def name_request(text: str) -> str:
 
 
 def list_criteria(text: str) -> list[str]:
-    """Return the open boxes of a text."""
     return [sanitise_line(match[1], 200) for match in CHECKBOX.finditer(text)][:20]
 
 

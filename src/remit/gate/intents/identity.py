@@ -50,7 +50,6 @@ def has_remote(context: WorkspaceContext) -> bool:
 
 
 def find_used_ids(context: WorkspaceContext) -> set[str]:
-    """Return the ids of all intents that this clone knows of, broken ones too."""
     rules, workspace = context.rules, context.workspace
     found = {record.intent_id for record in read_life(workspace).values()}
     if rules.written is not None:

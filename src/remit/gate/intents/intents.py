@@ -34,23 +34,9 @@ from remit.gate.context import WorkspaceContext
 from remit.gate.governing.lives import PENDING, pending_folder, put_life_record, put_pending, read_life
 from remit.gate.governing.rules import Rules, accept_change, load_rules
 from remit.gate.hooks.verify_commands import describe_completion_breaches, run_trusted_criteria, split_by_trust
+from remit.gate.intents import refusals
 from remit.gate.intents.bindings import IntentBinding
 from remit.gate.intents.lessons import find_relevant_lessons
-from remit.gate.intents.refusals import (
-    ASSIGNED,
-    IntentError,
-    IntentRefused,
-    SwitchRefused,
-    dependency_warnings,
-    find_refused_path,
-    is_held,
-    make_refusal,
-    refuse_leaving,
-    require_selectable,
-    scope_warnings,
-    selectable_intent_ids,
-    validate_scope,
-)
 from remit.gate.state.workspace_state import SessionState
 from remit.ledger.log_files import LedgerError
 from remit.workspace.git.command import GitError
@@ -103,10 +89,10 @@ class Intents:
     def get(self, intent_id: str) -> Intent:
         found = self.find_intent(intent_id)
         if found is None and (broken := self.describe_broken_file(intent_id)):
-            raise IntentError(f"{intent_id} cannot be read: {broken}")
+            raise refusals.IntentError(f"{intent_id} cannot be read: {broken}")
         if found is None:
             ids = ", ".join(i.id for i in self.document.intents) or "none"
-            raise IntentError(f"there is no intent {intent_id!r} (known: {ids}); see `remit intent list`")
+            raise refusals.IntentError(f"there is no intent {intent_id!r} (known: {ids}); see `remit intent list`")
         return found
 
     def describe_broken_file(self, intent_id: str) -> str:
@@ -199,9 +185,9 @@ class Intents:
         """Add an intent to the file, with the next free id if it has none, and create the file if missing. Only `remit
         init` starts governing: in an ungoverned workspace the call raises IntentError.
         """
-        validate_scope(intent.owned_scope)
+        refusals.validate_scope(intent.owned_scope)
         if not self.workspace.is_governed:
-            raise IntentError("Remit does not govern this repository; start with `remit init`")
+            raise refusals.IntentError("Remit does not govern this repository; start with `remit init`")
         from remit.gate.intents.identity import pick_id
         from remit.workspace.intents_file.edit import add_intent, name_intent_file, render_intent_file
 
@@ -209,7 +195,7 @@ class Intents:
         named = intent if intent.id else replace(intent, id=pick_id(self.context))
         if self.writes_files:
             if named.id in self.document.files or self.find_intent(named.id):
-                raise IntentError(f"{named.id} exists already; without an id it gets a free one")
+                raise refusals.IntentError(f"{named.id} exists already; without an id it gets a free one")
             named = replace(named, created_at=named.created_at or now, updated_at=None)
             text = render_intent_file(named)
             path = self.workspace.folder / INTENTS_FOLDER / name_intent_file(named)
@@ -236,7 +222,6 @@ class Intents:
         return self.workspace.folder / name if name else self.workspace.intents_path
 
     def take_pending(self, intent_id: str, name: str) -> Path:
-        """Write the file of an intent that another worktree has declared: it is committed here with the work."""
         from remit.workspace.intents_file.edit import name_intent_file
 
         path = self.workspace.folder / INTENTS_FOLDER / name_intent_file(self.get(intent_id))
@@ -245,7 +230,7 @@ class Intents:
         return path
 
     def edit(self, intent_id: str, changes: Mapping[str, Any], *, by: str) -> Intent:
-        validate_scope(changes.get("owned_scope", ()), required="owned_scope" in changes)
+        refusals.validate_scope(changes.get("owned_scope", ()), required="owned_scope" in changes)
         old = self.get(intent_id)
         self.change_fields(intent_id, changes)
         accept_change(self.workspace, lambda rules, found: rules.take_fields(found, intent_id, changes))
@@ -254,7 +239,6 @@ class Intents:
         return self.get(intent_id)
 
     def carry_life(self, old: Intent, new: Intent, by: str) -> None:
-        """Record the newest step of an intent's life under its uid, if another time of making has changed that."""
         if identify(old) == identify(new):
             return
         records = read_life(self.workspace)
@@ -268,11 +252,11 @@ class Intents:
         intent = self.get(intent_id)
         aborting = f"`remit intent set-status {intent_id} ABORTED` ends it."
         if intent.status != "DRAFT":
-            raise IntentError(f"{intent_id} is {intent.status}; only a DRAFT can be deleted. {aborting}")
+            raise refusals.IntentError(f"{intent_id} is {intent.status}; only a DRAFT can be deleted. {aborting}")
         with self.context.index() as index:
             documents = index.find(intent_id=intent_id, limit=50)
         if any(record_body(document).get("event") != "intent_changed" for document in documents):
-            raise IntentError(f"{intent_id} has records; {aborting}")
+            raise refusals.IntentError(f"{intent_id} has records; {aborting}")
         from remit.workspace.intents_file.edit import remove_intent
 
         if (path := self.find_file(intent_id)) != self.workspace.intents_path:
@@ -301,11 +285,11 @@ class Intents:
         old = path.read_bytes() if path.is_file() else None
         known = frozenset(self.document.files)
         if old is not None and parse_intents(old, known).errors:
-            raise IntentError(f"{path.name} has errors; mend them first (`remit intent lint` shows them).")
+            raise refusals.IntentError(f"{path.name} has errors; mend them first (`remit intent lint` shows them).")
         try:
             text = (old or b"").decode("utf-8")
         except UnicodeDecodeError as error:
-            raise IntentError(f"{path.name} is not UTF-8; save it as UTF-8 first.") from error
+            raise refusals.IntentError(f"{path.name} is not UTF-8; save it as UTF-8 first.") from error
         self.write_text(path, change(text), None if old is None else sha256(old))
 
     def write_text(self, path: Path, text: str, old_sha256: str | None) -> None:
@@ -336,32 +320,32 @@ class Intents:
         selected that owns what the session was refused.
         """
         active = self.state.active_session(session)
-        if (place := self.state.find_other_workspace(session, ASSIGNED)) is not None:
+        if (place := self.state.find_other_workspace(session, refusals.ASSIGNED)) is not None:
             say = f"This session works under an assignment in {sanitise_line(place)}, and nowhere else."
-            raise make_refusal("OUTSIDE_WORKSPACE", say, tool, active.intent_id)
+            raise refusals.make_refusal("OUTSIDE_WORKSPACE", say, tool, active.intent_id)
         if read_assignment(self.workspace) is not None:
-            source = ASSIGNED
+            source = refusals.ASSIGNED
         if not said_by and source == "selected" and intent_id != active.intent_id:
             self.require_free(session, tool)
         if said_by and active.intent_id != intent_id:
             active = SessionState(active.agent, active.model)
         try:
-            intent = require_selectable(intent_id, active, self.rules, tool)
-        except IntentRefused as refused:
+            intent = refusals.require_selectable(intent_id, active, self.rules, tool)
+        except refusals.IntentRefused as refused:
             raise self.name_branches(refused, intent_id) from None
         rules, intents, without = self.rules, self.document.intents, session if agent == OWN_AGENT else None
         recent: list[RecentChange] | None = None
         if not said_by and source in CHOSEN_BY_AGENT and intent_id != active.intent_id:
             with self.context.index() as index:
-                refused_path = find_refused_path(index, session, intent, intents)
+                refused_path = refusals.find_refused_path(index, session, intent, intents)
                 recent = list_recent_changes(index, intent_id, without)
             if refused_path is not None:
-                raise SwitchRefused(refused_path, intent_id, session, tool, active.intent_id)
+                raise refusals.SwitchRefused(refused_path, intent_id, session, tool, active.intent_id)
         if not self.workspace.is_assigned:
             self.find_file(intent.id)  # one that only another worktree has gets its file here
         # What is done elsewhere is no ground to build on here.
         here = [other for other in intents if rules.describe_life(other).origin != "elsewhere"]
-        warnings = [*dependency_warnings(intent, here), *scope_warnings(intent, expected, intents)]
+        warnings = [*refusals.dependency_warnings(intent, here), *refusals.scope_warnings(intent, expected, intents)]
         if source == "selected":
             from remit.gate.intents.owned_files import warn_about_dead_scope  # few calls select
 
@@ -378,8 +362,7 @@ class Intents:
         self.bind_session(session, agent, intent.id, source, block)
         return SelectedIntent(intent, block, tuple(warnings))
 
-    def name_branches(self, refused: IntentRefused, intent_id: str) -> IntentRefused:
-        """Return the refusal of an unknown intent with the branches that declare it."""
+    def name_branches(self, refused: refusals.IntentRefused, intent_id: str) -> refusals.IntentRefused:
         from remit.gate.intents.identity import find_declaring_branches
 
         if refused.violation.error_type != "INTENT_NOT_FOUND" or self.workspace.common_dir is None:
@@ -388,7 +371,7 @@ class Intents:
             if names := find_declaring_branches(self.workspace.root, intent_id):
                 where = f" It is declared on {sanitise_line(', '.join(names[:3]), 200)}."
                 said = refused.violation.error + where
-                return IntentRefused(replace(refused.violation, error=said, message=said))
+                return refusals.IntentRefused(replace(refused.violation, error=said, message=said))
         return refused
 
     def bind_session(self, session: SessionKey, agent: str, intent_id: str | None, source: str, block: str) -> None:
@@ -411,8 +394,8 @@ class Intents:
         """Raise IntentRefused if a person holds the session, or its parent, to its intent."""
         for key in (session, session.parent):
             held = self.state.find_session(key) if key is not None else None
-            if held is not None and is_held(held.source):
-                raise refuse_leaving(held, tool)
+            if held is not None and refusals.is_held(held.source):
+                raise refusals.refuse_leaving(held, tool)
 
     def clear(self, session: SessionKey, agent: str, *, said_by: str = "", completed: bool = False) -> str | None:
         """Release the session's intent and return its id. Raises IntentRefused for an assigned one, and for one that a
@@ -420,14 +403,14 @@ class Intents:
         """
         found = self.state.active_session(session)
         active = found.intent_id
-        if found.source == ASSIGNED:
+        if found.source == refusals.ASSIGNED:
             say = f"{active} is assigned to this worktree: it ends with the attempt."
-            raise make_refusal("INTENT_ALREADY_ACTIVE", say, "clear_active_intent", active)
+            raise refusals.make_refusal("INTENT_ALREADY_ACTIVE", say, "clear_active_intent", active)
         if not said_by and not completed:
             self.require_free(session, "clear_active_intent")
         if active is not None:
             self.recorder.append([self.make_record("intent_cleared", active, session, {"by": agent}, agent)])
-            left = found.source if completed and is_held(found.source) else "cleared"
+            left = found.source if completed and refusals.is_held(found.source) else "cleared"
             self.bind_session(session, agent, None, left, "")
         return active
 
@@ -438,14 +421,14 @@ class Intents:
         active = self.state.active_session(session)
         if binding is not None and active.intent_id is None and active.source != "cleared":
             said_by = binding.source if binding.is_persons else ""
-            with suppress(IntentRefused):
+            with suppress(refusals.IntentRefused):
                 return self.select(session, agent, binding.intent_id, source=binding.source, said_by=said_by).block
         return ""
 
     def narrow_session(self, session: SessionKey, *narrowings: Sequence[str], is_alone: bool = False) -> None:
         """Store patterns that hold beside the scope, each list by itself. Raises IntentError, StateError."""
         for patterns in narrowings:
-            validate_scope(patterns, required=False)
+            refusals.validate_scope(patterns, required=False)
         self.state.put_narrowings(session, narrowings, is_alone=is_alone)
 
     def deliver_block(self, session: SessionKey, *, only_changed: bool = False) -> str:
@@ -501,7 +484,6 @@ class Intents:
 
 
 def list_recent_changes(index: "Index", intent_id: str, without: SessionKey | None) -> list[RecentChange]:
-    """Return the newest recorded changes under an intent, without those of one session."""
     limit, own = (MAX_RECENT, "") if without is None else (MAX_SEARCHED, without.session_id)
     found = index.find(event="mutation", intent_id=intent_id, limit=limit)
     changes = (change for document in found for change in changes_in_record(document))
@@ -550,7 +532,7 @@ class IntentCompletion:
             obstacles = ("it was changed while its criteria were verified; complete it again",)
         if obstacles:
             raise completion_refusal(intent_id, obstacles)
-        if self.context.state.active_session(session).source == ASSIGNED:
+        if self.context.state.active_session(session).source == refusals.ASSIGNED:
             # The intent of an attempt is DONE once it has landed, in the landing's commit.
             detail = {"notes": redact_statement(notes), "by": agent}
             record = self.intents.make_record("task_handed_in", intent_id, session, detail, agent)
@@ -566,8 +548,8 @@ class IntentCompletion:
         if active != intent_id:
             name = sanitise_line(intent_id, 60)
             message = f"{name} is not the active intent of this session ({active or 'none is'})."
-            ids = selectable_intent_ids(self.context.rules)
-            raise make_refusal("INTENT_MISMATCH", message, COMPLETE_TOOL, active, ids)
+            ids = refusals.selectable_intent_ids(self.context.rules)
+            raise refusals.make_refusal("INTENT_MISMATCH", message, COMPLETE_TOOL, active, ids)
         intent = self.intents.find_intent(intent_id)
         if intent is None:
             raise completion_refusal(intent_id, (f"no file declares {intent_id} any more",))
@@ -606,6 +588,6 @@ class IntentCompletion:
             raise completion_refusal(intent_id, failures)
 
 
-def completion_refusal(intent_id: str, obstacles: tuple[str, ...]) -> IntentRefused:
+def completion_refusal(intent_id: str, obstacles: tuple[str, ...]) -> refusals.IntentRefused:
     why = "; ".join(obstacle.rstrip("\n") for obstacle in obstacles)
-    return make_refusal("USER_REJECTED", f"{intent_id} cannot be completed: {why}.", COMPLETE_TOOL, intent_id)
+    return refusals.make_refusal("USER_REJECTED", f"{intent_id} cannot be completed: {why}.", COMPLETE_TOOL, intent_id)

@@ -188,10 +188,6 @@ class LessonsWriter:
 
 
 def is_repeated_lesson(known: BrainEntry, entry: BrainEntry, *, by_session: bool) -> bool:
-    """Return True if a new entry repeats a known one. The hook writes an agent's entry before the agent's shell runs
-    `remit lesson`, and the command may not know that an agent started it. Therefore an entry without a session matches
-    a recent entry under any intent.
-    """
     ages = {"id": "", "date": "", "intent_id": None}
     if replace(known, **ages) != replace(entry, **ages):
         return False

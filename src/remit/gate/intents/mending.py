@@ -28,18 +28,9 @@ from remit.gate.intents.person_edits import PERSON
 from remit.gate.intents.refusals import IntentError
 from remit.workspace.git.command import Git, GitError
 from remit.workspace.git.repository import current_branch, head_commit
+from remit.workspace.intents_file import resolve
 from remit.workspace.intents_file.edit import name_intent_file, render_intent_file
 from remit.workspace.intents_file.parse import find_conflict, parse_intents, parse_single_intent
-from remit.workspace.intents_file.resolve import (
-    Resolution,
-    age_key,
-    apply_merge,
-    change_id,
-    join_doubled_fields,
-    merge_intent_files,
-    merge_intent_lists,
-    read_side,
-)
 from remit.workspace.intents_file.storage import VIEW_MARK, list_intent_files
 from remit.workspace.place.assignment_file import read_assignment
 from remit.workspace.place.workspace import ORCHESTRATION_FOLDER, workspace_at
@@ -87,11 +78,11 @@ def resolve_conflicts(intents: Intents) -> list[MendedFile]:
             mended.append(MendedFile(path, ours, "", remarks, is_obsolete=True))
             continue
         if not ours or not theirs:
-            merged = Resolution(ours or theirs, (describe_deletion(path, is_list=is_list, ours=bool(ours)),))
+            merged = resolve.Resolution(ours or theirs, (describe_deletion(path, is_list=is_list, ours=bool(ours)),))
         elif is_list:
-            merged = merge_intent_lists(base, ours, theirs, now=intents.format_now())
+            merged = resolve.merge_intent_lists(base, ours, theirs, now=intents.format_now())
         else:
-            merged = merge_intent_files(base, ours, theirs)
+            merged = resolve.merge_intent_files(base, ours, theirs)
         found = file.read_bytes() if file.is_file() else None
         intents.write_text(file, merged.text, None if found is None else sha256(found))
         mended.append(MendedFile(path, ours, merged.text, merged.remarks))
@@ -114,7 +105,7 @@ def join_doubled_files(intents: Intents) -> Iterator[MendedFile]:
         found, text = file.read_bytes(), ""
         with suppress(UnicodeDecodeError):
             text = found.decode()
-        merged = None if find_conflict(found) else join_doubled_fields(text)
+        merged = None if find_conflict(found) else resolve.join_doubled_fields(text)
         if merged is not None:
             intents.write_text(file, merged.text, sha256(found))
             yield MendedFile(f"{ORCHESTRATION_FOLDER}/{name}", text, merged.text, merged.remarks)
@@ -132,10 +123,9 @@ def describe_deletion(path: str, *, is_list: bool, ours: bool) -> str:
 
 
 def follow_migration(intents: Intents, base: str, changed: str) -> tuple[str, ...]:
-    """Carry what one side changed in the list into the files that the other side made of it. Return remarks."""
-    old = {intent.id: intent for intent in read_side("base", base).intents}
+    old = {intent.id: intent for intent in resolve.read_side("base", base).intents}
     remarks = ["each intent has a file of its own now; what the list changed went there"]
-    for intent in read_side("the list", changed).intents:
+    for intent in resolve.read_side("the list", changed).intents:
         before = old.get(intent.id)
         if before is not None and replace(before, updated_at=None) == replace(intent, updated_at=None):
             continue
@@ -146,8 +136,8 @@ def follow_migration(intents: Intents, base: str, changed: str) -> tuple[str, ..
             continue
         path = intents.workspace.folder / name
         text = path.read_bytes().decode()
-        [own] = read_side(name, text).intents
-        text, told = apply_merge(text, before, own, replace(intent, updated_at=own.updated_at), now=None)
+        [own] = resolve.read_side(name, text).intents
+        text, told = resolve.apply_merge(text, before, own, replace(intent, updated_at=own.updated_at), now=None)
         intents.write_text(path, text, sha256(path.read_bytes()))
         remarks += told
     return tuple(remarks)
@@ -171,14 +161,17 @@ def renumber_intent(intents: Intents, intent_id: str, file: str | None = None) -
             )
     new = pick_id(intents.context)
     if chosen:
-        path, _ = max(chosen, key=lambda each: age_key(each[1]))
+        path, _ = max(chosen, key=lambda each: resolve.age_key(each[1]))
     elif intents.workspace.intents_path.is_file():
         path = intents.workspace.intents_path
     else:
         raise IntentError(f"no file declares {intent_id}; see `remit intent list`")
     content = path.read_bytes()
-    text = change_id(
-        content.decode(), intent_id, new, lambda found: max(enumerate(map(age_key, found)), key=itemgetter(1))[0]
+    text = resolve.change_id(
+        content.decode(),
+        intent_id,
+        new,
+        lambda found: max(enumerate(map(resolve.age_key, found)), key=itemgetter(1))[0],
     )
     intents.write_text(path, text, sha256(content))
     renamed = next(i for i in parse_intents(text.encode()).intents if i.id == new)
@@ -189,7 +182,6 @@ def renumber_intent(intents: Intents, intent_id: str, file: str | None = None) -
 
 
 def read_stages(git: Git) -> Mapping[str, Mapping[int, str]]:
-    """Return the blobs of Remit's files that git has not merged, by path and stage."""
     found: dict[str, dict[int, str]] = {}
     for path, stage, blob in parse_stages(os.fsdecode(git.run("ls-files", "-u", "-z", "--", ORCHESTRATION_FOLDER))):
         found.setdefault(path, {})[stage] = blob

@@ -162,7 +162,6 @@ class NestedRules(Struct, frozen=True):
 
 
 def find_nested_rules(workspace: Workspace) -> list[NestedRules]:
-    """Return the folders below the root with rules that do not hold; those that git ignores are not looked for."""
     folders: dict[str, None] = {}
     with suppress(GitError, OSError):
         for path in list_present_files(workspace):

@@ -87,7 +87,6 @@ def is_own_file(path: str) -> bool:
 
 
 def is_wide_scope(scope: Sequence[str], files: Sequence[str]) -> bool:
-    """Return whether a scope owns all that may come at the root, or more than WIDE_SHARE of the files and FEW_FILES."""
     # An exclusion makes no wide pattern narrow: it may be of the very names that are tried here.
     owned = Scope(tuple(pattern for pattern in scope if not pattern.startswith("!")))
     if any(map(owned.matches, PROBES)):
@@ -96,7 +95,6 @@ def is_wide_scope(scope: Sequence[str], files: Sequence[str]) -> bool:
 
 
 def widen_to_folders(scope: Sequence[str]) -> tuple[str, ...]:
-    """Return the scope with each named file's folder in its place; a file at the root stays."""
     wider = (
         f"{pattern.rpartition('/')[0]}/**" if "/" in pattern and not GLOB_CHARS & set(pattern) else pattern
         for pattern in scope
@@ -107,7 +105,6 @@ def widen_to_folders(scope: Sequence[str]) -> tuple[str, ...]:
 def find_hints(
     scope: Sequence[str], owned: Sequence[str], files: Sequence[str], commits: Iterable[Sequence[str]]
 ) -> tuple[str, ...]:
-    """Return files outside the scope that change with what it owns: its tests and pages, and what history says."""
     mine = {*owned, *(pattern for pattern in scope if not GLOB_CHARS & set(pattern))}
     others = [path for path in files if path not in mine]
     changed: Counter[str] = Counter()

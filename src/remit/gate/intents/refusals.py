@@ -201,7 +201,6 @@ def find_refused_path(
 
 
 def list_refused_paths(body: dict[str, Any]) -> list[RefusedPath]:
-    """Return the paths that a record of a denied call, or of an undone change, refused."""
     intent_id = body.get("intent_id")
     undone: dict[str, str] = body.get("rules") or {}
     if body.get("event") == "restore":
@@ -219,7 +218,6 @@ def list_refused_paths(body: dict[str, Any]) -> list[RefusedPath]:
 
 
 def owns_path(scope: Scope, path: str) -> bool:
-    """Return whether the scope owns a refused path, or something in what a refused folder or pattern stands for."""
     plain = path.removesuffix("/*").rstrip("/")
     return scope.matches(plain) or scope.matches(f"{plain}/a")
 

@@ -195,8 +195,8 @@ def keep_rules_of(workspace: Workspace, commit: str) -> None:
 
 
 def adopt_workspace(home: Path, workspace: Workspace, pattern: str = "", base: str = "") -> None:
-    """Govern a clone by the rules that it carries, without a change of its tree; where `base` names a commit, by none
-    that are looser than that one's. Raises OSError, GitError.
+    """Govern a clone by the carried rules, without a change of the tree; with a commit `base`, by rules no looser than
+    the commit's. Raises OSError, GitError.
     """
     for name in GOVERNING_FILES:
         copy, own = copies_folder(workspace) / name, workspace.folder / name

@@ -153,7 +153,6 @@ def describe_subject(question: Question) -> list[str]:
 
 
 def describe_proposal(shown: ShownProposal) -> list[str]:
-    """Return the lines of a card, the agent's words cleaned."""
     line = sanitise_line
     counted = f"{count_things(shown.files, 'file')} of {shown.total:,} now" if shown.total else "files not counted"
     lines = [f'your request: "{line(shown.request, 200)}"'] if shown.request else []
@@ -207,7 +206,6 @@ def list_earlier_calls(index: Index, question: Question, limit: int) -> list[Ear
 
 
 def iterate_calls(index: Index, **by: Any) -> Iterator[dict[str, Any]]:
-    """Yield the records of judged calls, the newest first."""
     documents = index.find(limit=4 * MAX_PREVIEWED_CALLS, **by)
     return (document for document in documents if document["metadata"][KEY].get("event") in CALL_EVENTS)
 
@@ -246,7 +244,6 @@ def preview_rule(context: WorkspaceContext, question: Question, extent: Extent, 
 
 
 def covers_recorded_call(rule: GrantRule, call: dict[str, Any]) -> bool:
-    """Return True if the rule covers a recorded call, whatever the objection to it was."""
     if rule.pattern is not None:
         scope, paths = Scope((rule.pattern,)), call.get("paths") or ()
         return bool(paths) and all(scope.matches(str(path)) for path in paths)

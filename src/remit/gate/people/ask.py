@@ -57,9 +57,6 @@ class ApprovalRequests:
         return apply_threshold(decision, call, facts, threshold, self.assess_risk(call, decision, facts))
 
     def assess_risk(self, call: ToolCall, decision: Decision, facts: Facts) -> tuple[int, tuple[str, ...]]:
-        """Return the risk of the call and the reasons. A file tool's targets are saved beforehand; a command's effects
-        are unknown. Folders that were changed under the intent before are familiar.
-        """
         familiar: frozenset[str] | None = None
         intent_id = facts.session.intent_id
         if facts.targets and intent_id is not None:
@@ -159,9 +156,6 @@ class ApprovalRequests:
         self.context.recorder.append([self.make_answer_record(question, reply, rules)])
 
     def make_answer_record(self, question: Question, reply: ApprovalReply, rules: Rules) -> Record:
-        """Return the record of an answer, and store the grant of a yes with a wider extent. A project grant goes into
-        `remit.toml` if the file is writable, any other into the state.
-        """
         grant = self.make_grant(question, reply, rules) if reply.allow and reply.extent != "once" else None
         if grant is not None:
             is_written = False
@@ -226,9 +220,6 @@ class ChangeText(NamedTuple):
 
 
 def format_diff(files: Sequence[ProposedFile]) -> ChangeText:
-    """Return the proposed changes as a diff without secrets; "" if the contents are unknown. Where the diff is cut, its
-    last line says so: a face may shorten it further.
-    """
     found: list[str] = []
     is_cut = False
     for file in files:
@@ -271,5 +262,4 @@ def describe_call(call: ToolCall, root: Path) -> str:
 
 
 def shorten_path(path: str, root: Path) -> str:
-    """Return a path inside `root` relative to it; return any other path unchanged."""
     return path if "/../" in path else path.removeprefix(f"{root}/")

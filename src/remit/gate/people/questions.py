@@ -324,10 +324,8 @@ def tell_news() -> None:
 
 
 def name_this_watcher() -> str:
-    """Return the name of this process as a watcher: the same in all of its threads, and of no other process."""
     return msgspec.json.encode(identify_this_process()).decode()
 
 
 def decode_listed(row: Sequence[Any]) -> ListedQuestion:
-    """Return a question from the columns (question, whether it has expired)."""
     return ListedQuestion(msgspec.json.decode(row[0], type=prepare_type(Question)), "expired" if row[1] else "open")

@@ -85,7 +85,6 @@ def redact_command(command: str) -> str:
 
 
 def decision_part(made: Decision | PendingCall | None, intent_sha256: str | None = None) -> DecisionPart | UnsetType:
-    """Return a decision in the form of records: `made`, or the one that allowed a pending call."""
     if made is None:
         return UNSET
     is_pending = isinstance(made, PendingCall)
@@ -107,7 +106,6 @@ def violation_document(violation: Violation) -> dict[str, Any]:
 
 
 def clean_value(value: Any) -> Any:
-    """Return a JSON value without secrets and in encodable text."""
     match value:
         case str():
             return escape_surrogates(redact_command(value))
@@ -173,7 +171,6 @@ def traced_file(
     related: tuple[Related, ...],
     model: str | None,
 ) -> TracedFile:
-    """Return one changed file as published; of `unproved` lines the session is only a candidate."""
     # The session as part of a URN. Source: RFC 8141 §2, read 2026-11.
     quoted = re.sub(rb"[^\w.~-]", lambda found: b"%%%02X" % found[0][0], session_id.encode("utf-8", "replace"))
     author = Contributor(type="ai", entity_type="AI", model_id=model or UNSET, model_identifier=model or UNSET)
@@ -273,7 +270,6 @@ def mutation_record(
     evidence: ChangeEvidence,
     vcs: Vcs | None,
 ) -> Record:
-    """Return the record of files that a call changed."""
     intent, intent_id = intent_at_decision(pending), pending.intent_id if pending else None
     link = Related(type="specification", url=f"urn:remit:intent:{intent_id}", value=intent_id) if intent_id else None
     links = (link,) if link else ()

@@ -15,40 +15,17 @@ from remit.core.record import Body, hash_leaf
 from remit.core.untrusted_input import sanitise_line
 from remit.gate.records.recorder import Recorder
 from remit.gate.records.tree_heads import LogWriter, heads_report, make_head, tracked_log_name, trusted_keys
+from remit.ledger import retention, tree_heads
 from remit.ledger.findings import LedgerFinding, build_acknowledgement, read_acknowledgements, soften_acknowledged
 from remit.ledger.foreign_logs import check_foreign_logs
 from remit.ledger.index import INDEX_FILE
 from remit.ledger.index.index import remove_index
 from remit.ledger.log_files import ChainView, LocalLog, decode_header, is_readable, list_local_logs, list_local_names
 from remit.ledger.reader import read_lines
-from remit.ledger.retention import (
-    PruningPlan,
-    build_keep_rule,
-    build_pruning_detail,
-    plan_pruning,
-    prune,
-    read_pruned_ranges,
-)
-from remit.ledger.tree_heads import (
-    HeadsReport,
-    check_heads,
-    find_confirmed_heads,
-    read_leaves,
-    read_recorded_heads,
-    read_stored_heads,
-)
 from remit.ledger.verify_log import verify_log
 from remit.workspace.git.repository import list_existing_paths
 from remit.workspace.place.workspace import TRACKED_LOGS_FOLDER
-from remit.workspace.sharing.tracked_logs import (
-    MAX_LOG_FILES,
-    MAX_TOTAL_LOG_BYTES,
-    TrackedLogs,
-    folder_unreadable_reason,
-    list_log_names,
-    list_readable_logs,
-    unreadable_reason,
-)
+from remit.workspace.sharing import tracked_logs
 
 
 class LedgerReport(Struct, frozen=True):
@@ -56,7 +33,7 @@ class LedgerReport(Struct, frozen=True):
 
     findings: tuple[LedgerFinding, ...]
     chain_findings: tuple[LedgerFinding, ...]
-    heads: HeadsReport
+    heads: tree_heads.HeadsReport
 
     @property
     def errors(self) -> list[LedgerFinding]:
@@ -80,7 +57,9 @@ def check_ledger(recorder: LogWriter, config: Config) -> LedgerReport:
             # Acknowledgements of another log about itself are evidence like its records, proved or not.
             known |= {key: at for key, at in read_acknowledgements(log.folder).items() if key[0] == log.name}
             # Older versions signed heads in the machine's own name over an imported log.
-            mistaken |= find_confirmed_heads(read_leaves(log.folder), asked) if asked else frozenset()
+            mistaken |= (
+                tree_heads.find_confirmed_heads(tree_heads.read_leaves(log.folder), asked) if asked else frozenset()
+            )
     broken = soften_acknowledged(verify_log(own.folder, own.name), own.name, known)
     signed = (finding for finding in heads.findings if finding.about not in mistaken)
     findings = soften_acknowledged([*signed, *others], own.name, known)
@@ -95,13 +74,12 @@ def count_proved_records(recorder: LogWriter, config: Config) -> dict[str, int]:
     return {log.name: check_log_heads(log, keys).witnessed if keys else 0 for log in others}
 
 
-def check_log_heads(log: LocalLog, keys: Sequence[bytes]) -> HeadsReport:
-    found = [*read_stored_heads(log.folder), *read_recorded_heads(read_lines(log.folder))]
-    return check_heads(read_leaves(log.folder), found, log.name, keys)
+def check_log_heads(log: LocalLog, keys: Sequence[bytes]) -> tree_heads.HeadsReport:
+    found = [*tree_heads.read_stored_heads(log.folder), *tree_heads.read_recorded_heads(read_lines(log.folder))]
+    return tree_heads.check_heads(tree_heads.read_leaves(log.folder), found, log.name, keys)
 
 
 def check_other_log(log: LocalLog, keys: Sequence[bytes]) -> Iterator[LedgerFinding]:
-    """Yield findings about an imported log, proved only by a trusted key."""
     if not is_readable(log.folder):
         text = f"the log {log.name!r} in {log.place!r} cannot be read by this user: its records are not shown"
         yield LedgerFinding("unreadable", "warning", text)
@@ -109,7 +87,7 @@ def check_other_log(log: LocalLog, keys: Sequence[bytes]) -> Iterator[LedgerFind
     for finding in verify_log(log.folder, log.name):
         yield replace(finding, message=f"the log {log.name!r}: {finding.message}")
     heads = check_log_heads(log, keys)
-    count = sum(1 for _ in read_leaves(log.folder))
+    count = sum(1 for _ in tree_heads.read_leaves(log.folder))
     # The newest head does not cover its own record.
     yield from (f for f in heads.findings if f.code not in ("unproved", "head_unreadable"))
     if heads.witnessed < count - 1 or not heads.witnessed:
@@ -166,14 +144,18 @@ def find_tracked_log_faults(recorder: Recorder) -> list[LedgerFinding]:
     workspace = recorder.workspace
     if workspace.common_dir is None:
         return []
-    if why := folder_unreadable_reason(workspace.tracked_logs):
+    if why := tracked_logs.folder_unreadable_reason(workspace.tracked_logs):
         return [tracked_log_finding("", f"nothing there is read: {why}; a folder belongs there")]
-    logs, here = TrackedLogs(workspace), list_log_names(workspace.tracked_logs)
+    logs, here = tracked_logs.TrackedLogs(workspace), tracked_logs.list_log_names(workspace.tracked_logs)
     names = sorted({*here, *logs.list_committed_names()})
     own, sides = tracked_log_name(recorder.log) if names else None, logs.read_merge_sides() if names else {}
-    readable = {path.name for path in list_readable_logs(workspace.tracked_logs)}
-    unread = [name for name in here if name not in readable and unreadable_reason(logs.log_path(name)) is None]
-    bounds = f"logs are more than {MAX_LOG_FILES}, or {MAX_TOTAL_LOG_BYTES >> 20} MiB together"
+    readable = {path.name for path in tracked_logs.list_readable_logs(workspace.tracked_logs)}
+    unread = [
+        name for name in here if name not in readable and tracked_logs.unreadable_reason(logs.log_path(name)) is None
+    ]
+    bounds = (
+        f"logs are more than {tracked_logs.MAX_LOG_FILES}, or {tracked_logs.MAX_TOTAL_LOG_BYTES >> 20} MiB together"
+    )
     why = f"it and what follows is not read: {bounds}; take out those that nobody needs"
     return [tracked_log_finding(f"/{name}", why) for name in unread[:1]] + [
         tracked_log_finding(f"/{name}", f"{what}; {step}")
@@ -187,19 +169,18 @@ def tracked_log_finding(place: str, text: str) -> LedgerFinding:
 
 
 def check_tracked_log(
-    recorder: Recorder, logs: TrackedLogs, name: str, *, own: bool, unsettled: bool
+    recorder: Recorder, logs: tracked_logs.TrackedLogs, name: str, *, own: bool, unsettled: bool
 ) -> Iterator[tuple[str, str]]:
-    """Yield each fault of a tracked log with its next step."""
     step = MERGE_STEP if unsettled else OWN_LOG_STEP if own else OTHER_LOG_STEP
     content, committed = logs.read_present(name), logs.read_head_version(name)
     back = step
     if not own:
         back = "delete it" if committed is None else f"`git checkout HEAD -- {TRACKED_LOGS_FOLDER}/{name}`"
     if content is None:
-        yield f"it is not read: {unreadable_reason(logs.log_path(name))}", back
+        yield f"it is not read: {tracked_logs.unreadable_reason(logs.log_path(name))}", back
         return
     if own:
-        known = set(read_leaves(recorder.log.folder))
+        known = set(tree_heads.read_leaves(recorder.log.folder))
         lines = number_lines(content)
         foreign = [number for number, raw, chain in lines if chain is not None and hash_leaf(raw) not in known]
         if foreign:
@@ -213,7 +194,6 @@ def check_tracked_log(
 
 
 def check_content(content: bytes) -> Iterator[str]:
-    """Yield the faults visible in a log by itself. Records pruned before sharing may be missing between two."""
     lines = list(number_lines(content))
     if junk := [number for number, _, chain in lines if chain is None]:
         yield f"{format_line_numbers(junk)} no record of a log"
@@ -251,7 +231,7 @@ class LedgerPruning(Struct, frozen=True):
     """Prunable records older than `before`; `newest` is the tree head that covers them."""
 
     before: str
-    plan: PruningPlan
+    plan: retention.PruningPlan
     newest: str
     all_records: bool
 
@@ -264,8 +244,12 @@ def plan_log_pruning(recorder: Recorder, config: Config, before: str, *, all_rec
     report = check_ledger(recorder, config)
     heads = report.heads
     standing = None if all_records else list_existing_paths(recorder.workspace)
-    plan = plan_pruning(
-        folder, before, heads.witnessed, [f for f in report.findings if not f.log], build_keep_rule(folder, standing)
+    plan = retention.plan_pruning(
+        folder,
+        before,
+        heads.witnessed,
+        [f for f in report.findings if not f.log],
+        retention.build_keep_rule(folder, standing),
     )
     return LedgerPruning(before, plan, heads.newest, all_records)
 
@@ -276,8 +260,8 @@ def prune_log(recorder: Recorder, found: LedgerPruning) -> int:
     """
     folder = recorder.log.folder
     told = {"before": found.before, "all": found.all_records, "head": found.newest}
-    detail = build_pruning_detail(found.plan, read_pruned_ranges(folder), **told)
+    detail = retention.build_pruning_detail(found.plan, retention.read_pruned_ranges(folder), **told)
     recorder.append([recorder.make_record(Body(event="pruned", intent_id=None, session_id=None, detail=detail))])
-    freed = prune(folder, found.plan)
+    freed = retention.prune(folder, found.plan)
     remove_index(recorder.workspace.state / INDEX_FILE)
     return freed

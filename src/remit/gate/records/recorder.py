@@ -283,7 +283,6 @@ def find_recorded_events(
 
 
 def split_records(records: Iterable[Record]) -> list[Record]:
-    """Return the records, a part per group of files for one that is too long."""
     found: list[Record] = []
     for record in records:
         if encoded_size(record) <= MAX_RECORD_BYTES:
@@ -327,7 +326,6 @@ def group_files(found: Sequence[FilePair], room: int) -> Iterator[list[FilePair]
 def make_part(
     record: Record, files: tuple[MutatedFile, ...], traced: tuple[TracedFile, ...], number: int, count: int
 ) -> Record:
-    """Return one part of a record; the first part keeps the record's id."""
     body, call = record.body, record.body.call
     every, names = body.files or (), {file.path for file in files}
     detail = dict(body.detail or {})
@@ -391,7 +389,6 @@ def cut_record(record: Record) -> Record:
 
 
 def shorten_value(value: Any, entries: int, chars: int) -> Any:
-    """Return a JSON value with its lists, tables and texts cut; a table keeps the counts of what was cut."""
     match value:
         case str():
             return value if len(value) <= chars else f"{value[:chars]}…"

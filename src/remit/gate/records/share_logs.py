@@ -91,7 +91,6 @@ def sign_log(recorder: Recorder) -> None:
 
 
 def read_complete_lines(folder: Path, segment: str) -> bytes:
-    """Return the complete lines of a segment: a concurrent process may be writing the last line."""
     content = read_bytes(folder, segment, 0, measure_segment(folder, segment))
     return content[: content.rfind(b"\n") + 1]
 

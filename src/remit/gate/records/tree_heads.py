@@ -12,36 +12,16 @@ from typing import Any, Protocol
 
 from msgspec.structs import replace
 
+from remit.core import tree_head
 from remit.core.config import Config
 from remit.core.machine_paths import KEY_PATH
 from remit.core.record import Body, Record
-from remit.core.tree_head import (
-    InvalidTreeHead,
-    TreeHead,
-    derive_public_key,
-    parse_public_key,
-    parse_signed_head,
-    sign_head,
-)
 from remit.gate.governing.rules import load_rules
 from remit.gate.machine import Environment
+from remit.ledger import tree_heads
 from remit.ledger.log import MachineLog
 from remit.ledger.log_files import LedgerError, decode_detail
 from remit.ledger.reader import measure_log_bytes, read_lines
-from remit.ledger.tree_heads import (
-    MAX_WHOLE_BYTES,
-    FoundHead,
-    Frontier,
-    HeadsReport,
-    build_altered_detail,
-    check_heads,
-    measure_tree,
-    read_frontier,
-    read_leaves,
-    read_recorded_heads,
-    read_stored_heads,
-    store_head,
-)
 from remit.workspace.contents.content_store import ContentStore, RemitRepository
 from remit.workspace.git.command import Git
 from remit.workspace.git.repository import head_commit, machine_id
@@ -99,35 +79,39 @@ def read_private_key(home: Path) -> bytes:
 
 
 def trusted_keys(home: Path, config: Config) -> tuple[bytes, ...]:
-    trusted = tuple(map(parse_public_key, config.ledger.trusted_keys))
-    return (derive_public_key(read_private_key(home)), *trusted)
+    trusted = tuple(map(tree_head.parse_public_key, config.ledger.trusted_keys))
+    return (tree_head.derive_public_key(read_private_key(home)), *trusted)
 
 
-def make_head(recorder: LogWriter, *, whole: bool = False) -> FoundHead | None:
+def make_head(recorder: LogWriter, *, whole: bool = False) -> tree_heads.FoundHead | None:
     """Sign the log as it is, record that, and keep the head beside the log; return None for an empty log.
 
     Unless it is large, the log is hashed as a whole; if the lines of an earlier head have changed, a `recovery` record
     with both roots comes first. Raises OSError, LedgerError.
     """
     folder = recorder.log.folder
-    known = read_frontier(folder)
-    measured = measure_tree(folder, known, whole=whole or measure_log_bytes(folder) <= MAX_WHOLE_BYTES)
+    known = tree_heads.read_frontier(folder)
+    measured = tree_heads.measure_tree(
+        folder, known, whole=whole or measure_log_bytes(folder) <= tree_heads.MAX_WHOLE_BYTES
+    )
     if known is not None and measured.earlier_root != known.root:
-        recorder.log.append([recorder.recovery_record(build_altered_detail(known, measured))], views=recorder.views)
-        measured = measure_tree(folder, None, whole=True)
+        recorder.log.append(
+            [recorder.recovery_record(tree_heads.build_altered_detail(known, measured))], views=recorder.views
+        )
+        measured = tree_heads.measure_tree(folder, None, whole=True)
     now = measured.frontier
     if now is None:
         return None
-    head = TreeHead(recorder.log.name, now.size, bytes.fromhex(now.root))
-    note = sign_head(head, read_private_key(recorder.environment.home))
+    head = tree_head.TreeHead(recorder.log.name, now.size, bytes.fromhex(now.root))
+    note = tree_head.sign_head(head, read_private_key(recorder.environment.home))
     detail = {"size": head.size, "root": head.root.hex(), "note": note}
     record = recorder.make_record(Body(event="tree_head", intent_id=None, session_id=None, detail=detail))
     recorder.log.append([record], views=recorder.views)
-    store_head(folder, note, replace(now, commit=head_commit(recorder.workspace)))
-    return FoundHead(note, f"heads, {now.size} records")
+    tree_heads.store_head(folder, note, replace(now, commit=head_commit(recorder.workspace)))
+    return tree_heads.FoundHead(note, f"heads, {now.size} records")
 
 
-def sign_ended_session(recorder: LogWriter, known: Frontier | None) -> None:
+def sign_ended_session(recorder: LogWriter, known: tree_heads.Frontier | None) -> None:
     """Make a tree head, and a note of the commit that no head covers yet. Raises OSError, LedgerError, GitError."""
     made = make_head(recorder)
     if made is not None and head_commit(recorder.workspace) != (known.commit if known else None):
@@ -135,7 +119,7 @@ def sign_ended_session(recorder: LogWriter, known: Frontier | None) -> None:
 
 
 def newest_head(folder: Path) -> str | None:
-    return next((head.note for head in reversed(list(read_stored_heads(folder)))), None)
+    return next((head.note for head in reversed(list(tree_heads.read_stored_heads(folder)))), None)
 
 
 def write_head_note(recorder: LogWriter, commit: str, note: str, *, shown: bool) -> str | None:
@@ -159,8 +143,8 @@ def write_head_note(recorder: LogWriter, commit: str, note: str, *, shown: bool)
     heads = [note]
     for part in reversed(split_heads(old)):
         origin: str | None = None
-        with suppress(InvalidTreeHead):
-            origin = parse_signed_head(part).head.origin
+        with suppress(tree_head.InvalidTreeHead):
+            origin = tree_head.parse_signed_head(part).head.origin
         heads[:0] = [] if origin == recorder.log.name else [part]
     text = HEAD_SEPARATOR.join(heads)
     run(*IDENTITY, "notes", f"--ref={NOTES_REF}", "add", "-f", "-F", "-", found, stdin=text.encode())
@@ -173,11 +157,11 @@ def split_heads(text: str) -> list[str]:
 
 def tracked_log_name(log: MachineLog) -> str | None:
     """Return the name of the log's tracked file; None for an empty log. Pruning does not change the name."""
-    first = next(iter(read_leaves(log.folder)), None)
+    first = next(iter(tree_heads.read_leaves(log.folder)), None)
     return f"{log.name.rpartition('/')[2]}-{first.hex()[:8]}.jsonl" if first else None
 
 
-def heads_report(recorder: LogWriter, config: Config) -> HeadsReport:
+def heads_report(recorder: LogWriter, config: Config) -> tree_heads.HeadsReport:
     """Check every known head of the log: those beside it, in its records, in notes of commits, and in shared logs.
 
     Raises OSError, LedgerError, GitError, InvalidKey.
@@ -187,12 +171,14 @@ def heads_report(recorder: LogWriter, config: Config) -> HeadsReport:
     name = tracked_log_name(recorder.log)
     tracked = find_tracked_head_lines(workspace, name) if name else ()
     lines = (*find_shared_head_lines(workspace), *tracked)
-    found += [FoundHead(note, where) for line, where in lines if (note := decode_detail(line).note)]
-    found += [*read_stored_heads(folder), *read_recorded_heads(read_lines(folder))]
-    return check_heads(read_leaves(folder), found, recorder.log.name, trusted_keys(recorder.environment.home, config))
+    found += [tree_heads.FoundHead(note, where) for line, where in lines if (note := decode_detail(line).note)]
+    found += [*tree_heads.read_stored_heads(folder), *tree_heads.read_recorded_heads(read_lines(folder))]
+    return tree_heads.check_heads(
+        tree_heads.read_leaves(folder), found, recorder.log.name, trusted_keys(recorder.environment.home, config)
+    )
 
 
-def heads_in_notes(workspace: Workspace) -> Iterator[FoundHead]:
+def heads_in_notes(workspace: Workspace) -> Iterator[tree_heads.FoundHead]:
     if workspace.common_dir is None:
         return
     own = RemitRepository(workspace)
@@ -204,4 +190,4 @@ def heads_in_notes(workspace: Workspace) -> Iterator[FoundHead]:
     contents = ContentStore(workspace, "").load_many(note for note, _ in pairs)
     for note, commit in pairs:
         for part in split_heads(contents.get(note, b"").decode("utf-8", "replace")):
-            yield FoundHead(part, f"note of commit {commit[:12]}")
+            yield tree_heads.FoundHead(part, f"note of commit {commit[:12]}")

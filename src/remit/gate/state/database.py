@@ -163,7 +163,6 @@ def open_writable(path: Path) -> sqlite3.Connection:
 
 
 def update_schema(connection: sqlite3.Connection) -> None:
-    """Add missing tables, and missing columns of tables that an older version made; drop a table that only it used."""
     with connection:
         connection.execute("BEGIN IMMEDIATE")
         for statement in filter(str.strip, TABLES.split(";")):
@@ -176,7 +175,6 @@ def update_schema(connection: sqlite3.Connection) -> None:
 
 
 def replace_damaged(path: Path) -> tuple[sqlite3.Connection, Path]:
-    """Move a damaged file aside and open a new database; return the path of the damaged file too."""
     names = chain([f"{path.name}.damaged"], (f"{path.name}.damaged.{number}" for number in count(1)))
     damaged_copy = next(copy for name in names if not (copy := path.with_name(name)).exists())
     try:

@@ -93,12 +93,10 @@ def note_staged(workspace: Workspace, state: State, stager: Stager) -> None:
 
 
 def replace_stager(known: StagedEntry | None, found: StagedEntry) -> StagedEntry:
-    """Return what is kept of an entry: one that did not change keeps its stager."""
     return known if known is not None and (known.mode, known.blob) == (found.mode, found.blob) else found
 
 
 def describe_index(workspace: Workspace) -> str:
-    """Return words that change with the index or HEAD; empty without git."""
     if workspace.git_dir is None:
         return ""
     try:

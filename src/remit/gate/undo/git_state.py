@@ -103,7 +103,6 @@ class GitStateCheck:
             self.restore_renamed(branch)
 
     def restore_renamed(self, branch: str) -> None:
-        """Let HEAD name its branch again, which the call renamed; the other name goes."""
         name = self.after.get(HEAD, "")
         if name.startswith(HEADS) and name not in self.before:
             self.git.run("symbolic-ref", HEAD, branch)
@@ -117,7 +116,6 @@ class GitStateCheck:
         return was_made_by(self.state, name, self.call.session.session_id, self.pending.intent_id or "")
 
     def note_own_names(self) -> None:
-        """Keep which commits, branches and tags the call made: its session may rewrite them."""
         known = (f"^{value}\n" for name, value in self.before.items() if name != HEAD)
         query = "".join((*known, *(f"{value}\n" for name, value in self.after.items() if name != HEAD))).encode()
         words = ("rev-list", f"--max-count={MAX_COMMITS}", "--stdin", "--ignore-missing")
@@ -128,7 +126,6 @@ class GitStateCheck:
     # -- the index ------------------------------------------------------------------------------------------
 
     def restore_entries(self, staged: StagedEntries) -> None:
-        """Put back entries outside the scope: those of a person, and those that got what no person left in the file."""
         found = list_staged_changes(self.workspace)
         outside = [path for path in {**staged.entries, **found} if not self.is_in_scope(path)]
         if not outside:

@@ -189,7 +189,6 @@ def can_execute(decision: Decision) -> bool:
 
 
 def write_through(path: Path, real: Path, content: bytes) -> None:
-    """Write the real file behind `path`, and restore the link at `path` if replaced."""
     if path.resolve() != real:
         path.unlink(missing_ok=True)
     real.parent.mkdir(parents=True, exist_ok=True)
@@ -206,11 +205,9 @@ def read_file(path: Path) -> bytes:
 
 
 def count_hooks(content: bytes) -> int:
-    """Count the hooks in settings; where the client is the MCP server, its path is the whole word."""
     client = CLIENT_PATH.encode()
     return content.count(client) - content.count(client + b'"')
 
 
 def has_fewer_hooks(before: bytes, now: bytes) -> bool:
-    """Return True if some of Remit's hooks are gone, or a switch for hooks was added."""
     return count_hooks(now) < count_hooks(before) or any(now.count(word) > before.count(word) for word in HOOK_SWITCHES)

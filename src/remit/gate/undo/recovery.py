@@ -13,16 +13,7 @@ from remit.core.diff.contents import sha256
 from remit.core.redaction import redact
 from remit.core.untrusted_input import quote_path, sanitise_line
 from remit.gate.context import WorkspaceContext
-from remit.gate.undo.restore import (
-    LATEST,
-    SessionUndo,
-    find_last_restore,
-    find_snapshot,
-    find_snapshot_before,
-    open_restore,
-    record_restore,
-    select_offered,
-)
+from remit.gate.undo import restore
 from remit.gate.undo.snapshots import SnapshotTaker
 from remit.ledger.file_changes import SessionChange, join_session_changes
 from remit.workspace.git.repository import head_commit
@@ -69,7 +60,7 @@ class RestorePreview(Struct, frozen=True):
 def list_restore_points(context: WorkspaceContext) -> list[tuple[Snapshot | DataPoint, dict[str, Any]]]:
     """Return the snapshots and the copies of runtime data, newest first, each with the data for people."""
     pinned = PinnedSnapshots(context.workspace).pinned_ids()
-    offered = select_offered(context.snapshots.list_snapshots())
+    offered = restore.select_offered(context.snapshots.list_snapshots())
     found: list[tuple[Snapshot | DataPoint, dict[str, Any]]] = [
         (snapshot, {**snapshot_document(snapshot), "pinned": snapshot.id in pinned}) for snapshot in offered
     ]
@@ -81,10 +72,10 @@ def find_target(context: WorkspaceContext, name: str, *, before: str | None = No
     """Return the snapshot by name, `latest`, `undo`, or what it precedes. Raises NoSuchSnapshot."""
     found = context.snapshots.list_snapshots()
     if before is not None:
-        return RestoreTarget(find_snapshot_before(context, found, before))
+        return RestoreTarget(restore.find_snapshot_before(context, found, before))
     if name == UNDO:
-        return RestoreTarget(*find_last_restore(found))
-    return RestoreTarget(find_snapshot(found, name or LATEST))
+        return RestoreTarget(*restore.find_last_restore(found))
+    return RestoreTarget(restore.find_snapshot(found, name or restore.LATEST))
 
 
 def finish_interrupted(context: WorkspaceContext) -> str:
@@ -92,19 +83,19 @@ def finish_interrupted(context: WorkspaceContext) -> str:
     RestoreRunning, GitError, OSError.
     """
     try:
-        done = open_restore(context).finish_interrupted()
+        done = restore.open_restore(context).finish_interrupted()
     finally:
         context.snapshots.close()
     if done is None:
         return ""
-    record_restore(context, done, finished=True)
+    restore.record_restore(context, done, finished=True)
     return done.point.id
 
 
 def plan_restore_to(context: WorkspaceContext, target: RestoreTarget, only: Sequence[str] = ()) -> RestoreResult:
     """Return what a restore would do, and change no file. Raises RestoreRunning, GitError, OSError."""
     try:
-        return open_restore(context).preview(target.point, only, target.undoing)
+        return restore.open_restore(context).preview(target.point, only, target.undoing)
     finally:
         context.snapshots.close()
 
@@ -116,17 +107,17 @@ def restore_to(
     `plan_restore_to`.
     """
     try:
-        done = open_restore(context).restore(target.point, only, target.undoing)
+        done = restore.open_restore(context).restore(target.point, only, target.undoing)
     finally:
         context.snapshots.close()
-    waiting = record_restore(context, done)
+    waiting = restore.record_restore(context, done)
     SnapshotTaker(context).tidy_store()
     return done, waiting
 
 
 def change_pin(context: WorkspaceContext, name: str, *, is_pinned: bool) -> tuple[Snapshot, bool]:
     """Pin or unpin a snapshot; return it, and whether anything changed. Raises NoSuchSnapshot."""
-    snapshot = find_snapshot(context.snapshots.list_snapshots(), name)
+    snapshot = restore.find_snapshot(context.snapshots.list_snapshots(), name)
     pins = PinnedSnapshots(context.workspace)
     if not is_pinned:
         return snapshot, pins.unpin(snapshot.id)
@@ -156,7 +147,6 @@ def hash_plan(result: RestoreResult) -> str:
 
 
 def describe_files(context: WorkspaceContext, result: RestoreResult) -> list[FileRestore]:
-    """Return what the restore does to each file, with the diffs of the first ones."""
     write, delete = result.plan.write, result.plan.delete
     compared = dict(list(write.items())[:MAX_DIFFS])
     then = context.snapshots.read_contents(compared)
@@ -225,7 +215,7 @@ def list_session_changes(context: WorkspaceContext, session: str) -> tuple[Sessi
         return join_session_changes(index.iterate_records(session_id=session, event="mutation"))
 
 
-def preview_session_undo(context: WorkspaceContext, session: str, plan: SessionUndo) -> SessionUndoPreview:
+def preview_session_undo(context: WorkspaceContext, session: str, plan: restore.SessionUndo) -> SessionUndoPreview:
     """Return a preview of `plan` with the diff of each file, for a person to look at."""
     files: list[FileRestore] = []
     for path in (*plan.write, *plan.delete):
@@ -239,13 +229,13 @@ def preview_session_undo(context: WorkspaceContext, session: str, plan: SessionU
     return SessionUndoPreview(session_undo_document(session, plan), files, plan.is_empty, hash_session_undo(plan))
 
 
-def hash_session_undo(plan: SessionUndo) -> str:
+def hash_session_undo(plan: restore.SessionUndo) -> str:
     """Return a name of the plan: the contents to write, and the files to delete and to leave alone."""
     parts = [f"{quote_path(path)} {sha256(content)}" for path, content in sorted(plan.write.items())]
     return sha256("\0".join([*parts, "", *map(quote_path, plan.delete), "", *map(quote_path, plan.left)]).encode())
 
 
-def session_undo_document(session: str, plan: SessionUndo) -> dict[str, Any]:
+def session_undo_document(session: str, plan: restore.SessionUndo) -> dict[str, Any]:
     return {
         "session_id": session,
         "saved": None,
@@ -276,7 +266,6 @@ def snapshot_document(snapshot: Snapshot) -> dict[str, Any]:
 
 
 def data_point_document(point: DataPoint) -> dict[str, Any]:
-    """Return a copy of runtime data as a row of the list of snapshots."""
     row = snapshot_document(Snapshot(point.name, point.at, point.root, point.occasion, len(point.files)))
     return {**row, "data": [quote_path(decode_path(path)) for path in point.files], "pinned": False}
 

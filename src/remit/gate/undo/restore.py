@@ -285,7 +285,6 @@ def find_moment(context: WorkspaceContext, index: Index, what: str) -> Moment | 
 
 
 def find_first_work(index: Index, about: str, **by: Any) -> Moment | None:
-    """Return the first call of an intent or a session; without one, when it was selected or began."""
     first: dict[str, Any] | None = None
     for document in index.iterate_records(**by):
         body: dict[str, Any] = document["metadata"][KEY]

@@ -79,7 +79,6 @@ class GitFileCopies(BlobFolder):
         return None
 
     def is_harmless(self, change: Change) -> bool:
-        """Return True if git runs and overlooks no more files after the change."""
         if not CONFIG_PATH.fullmatch(change.path):
             return change.path not in HIDING_FILES and not change.path.startswith(f"{GIT_PREFIX}hooks/")
         before, after = self.read_settings(change.before), self.read_settings(change.after)
@@ -302,10 +301,6 @@ def is_other(other: OpenCall, call: ToolCall) -> bool:
 def find_former_contents(
     context: WorkspaceContext, wrong: Violations, point: Snapshot | None, copies: GitFileCopies
 ) -> tuple[dict[str, FileToWrite], Reasons]:
-    """Return the former files by path, without those that did not exist; and the files whose content is lost. Three
-    stores are asked: the content store (in the observation), the copies of git's files, and the snapshot, which alone
-    holds secrets and large files.
-    """
     known: dict[str, bytes] = {}
     for path, change in wrong.items():
         content = change.before.content if change.before else None
@@ -336,7 +331,6 @@ def keep_agent_version(
     after: Observation,
     copies: GitFileCopies,
 ) -> tuple[str, Reasons, list[Record]]:
-    """Keep the agent's version; return the snapshot, the lost files, and the snapshot's record."""
     copies.keep_files({path: c.after for path, c in wrong.items()})
     made = [path for path, c in wrong.items() if c.after and not is_git_path(path)]
     if not made:
@@ -377,7 +371,6 @@ def restore_files(context: WorkspaceContext, files: Mapping[str, FileToWrite], w
 def make_records(
     context: WorkspaceContext, call: ToolCall, pending: PendingCall, result: UndoResult, point: Snapshot | None
 ) -> list[Record]:
-    """Return the records of undone files, with the reasons and the place of the agent's version."""
     paths = list(result.undone)
     records: list[Record] = []
     for start in range(0, len(paths), MAX_RECORDED):

@@ -122,7 +122,6 @@ def open_in_memory(path: Path) -> sqlite3.Connection:
 
 
 def _create_tables(database: sqlite3.Connection) -> None:
-    """Create missing tables; replace tables of a different schema version."""
     with transaction(database):
         if database.execute("pragma user_version").fetchone()[0] == SCHEMA_VERSION:
             return
@@ -162,7 +161,6 @@ def build_database(path: Path) -> Generator[sqlite3.Connection]:
 
 
 def flush_file(path: Path) -> None:
-    """Wait until the file is on the disk: a partly written file might be taken for a complete one."""
     descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     try:
         flush(descriptor)
@@ -381,7 +379,6 @@ def index_lines(database: sqlite3.Connection, root: Path, starts: StartPositions
 
 
 def forget_lines_of_replays(database: sqlite3.Connection, fresh: Iterable[FoundLine]) -> None:
-    """Forget the kept attributions of files whose lines a replay proves: they rest on an earlier record."""
     bodies = (item.record.metadata.body for item in fresh if item.record is not None)
     paths = {(file.path,) for body in bodies if body.event == "replay" for file in body.files}
     database.executemany("delete from line_origins where path = ?", list(paths))

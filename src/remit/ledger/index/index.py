@@ -12,22 +12,7 @@ from msgspec.structs import astuple
 
 from remit.core.python_runtime import pause_gc
 from remit.ledger.file_changes import RecordedChange, apply_replays, read_changes
-from remit.ledger.index import INDEX_FILE
-from remit.ledger.index.build import (
-    BATCH_LINES,
-    BUSY_TIMEOUT_S,
-    build_database,
-    build_rows,
-    clear_index,
-    decode_line,
-    find_starts,
-    index_lines,
-    index_search_texts,
-    insert_rows,
-    open_database,
-    open_in_memory,
-    read_indexed_lines,
-)
+from remit.ledger.index import INDEX_FILE, build
 from remit.ledger.index.search import RANK_ORDER, build_query
 from remit.ledger.log_files import DECODE_ERRORS, hold_lock, is_unwritable, list_readable_places, segment_name
 from remit.ledger.reader import LogLine, measure_log_bytes
@@ -204,7 +189,7 @@ class Index:
     def _build_word_query(self, words: Sequence[str], by: Filters, *, any_word: bool = False) -> "_PlaceQuery":
         """Return the query for words and filters, once the words of all records are indexed. Raises NoSearchWords."""
         wanted = build_query(words, any_word=any_word)
-        self._retry_after_damage(lambda: index_search_texts(self._database, self.folder))
+        self._retry_after_damage(lambda: build.index_search_texts(self._database, self.folder))
         tests, values = _build_conditions(by, indexed=False)
         if (path := by.get("path")) is not None:
             tests.append("r.number in (select record from paths where path = ?)")
@@ -221,7 +206,7 @@ class Index:
         """Yield all matching records, oldest first, with few of them in memory."""
         query = _build_place_query(by, after=True)
         statement, number = f"{query.text} order by {query.number} limit ?", 0
-        while places := self._query_rows(statement, [*query.values, number, BATCH_LINES]):
+        while places := self._query_rows(statement, [*query.values, number, build.BATCH_LINES]):
             number = places[-1][0]
             yield from self._decode_documents(places)
 
@@ -446,7 +431,6 @@ class Index:
         return self._retry_after_damage(lambda: self._database.execute(statement, values).fetchall())
 
     def _store_unless_busy(self, statement: str, rows: Sequence[tuple[_SqlValue | bytes, ...]]) -> None:
-        """Store rows that only save work later. While another process writes too long, they are not stored."""
         if not rows:
             return
         self._database.execute(f"pragma busy_timeout = {int(self.keep_timeout_s * 1000)}")
@@ -456,18 +440,17 @@ class Index:
         except sqlite3.OperationalError:
             return
         finally:
-            self._database.execute(f"pragma busy_timeout = {int(BUSY_TIMEOUT_S * 1000)}")
+            self._database.execute(f"pragma busy_timeout = {int(build.BUSY_TIMEOUT_S * 1000)}")
 
     def _read_changes(self, statement: str, values: Sequence[_SqlValue]) -> tuple[RecordedChange, ...]:
-        found = read_indexed_lines(self.folder, self._query_rows(statement, values))
+        found = build.read_indexed_lines(self.folder, self._query_rows(statement, values))
         return apply_replays(change for raw in found if raw is not None for change in read_changes(raw))
 
     def _read_documents(self, statement: str, values: Sequence[_SqlValue]) -> list[dict[str, Any]]:
         return list(self._decode_documents(self._query_rows(statement, values)))
 
     def _decode_documents(self, places: Sequence[tuple[Any, ...]]) -> Iterator[dict[str, Any]]:
-        """Yield the records at the given places, without removed records, which `verify` reports."""
-        for raw in read_indexed_lines(self.folder, places):
+        for raw in build.read_indexed_lines(self.folder, places):
             try:
                 if raw is not None:
                     yield json.decode(raw, type=dict[str, Any])
@@ -475,7 +458,6 @@ class Index:
                 continue
 
     def _retry_after_damage(self, work: Callable[[], _Result]) -> _Result:
-        """Run `work`; if the database proves damaged, rebuild it and run `work` once more."""
         try:
             return work()
         except sqlite3.DatabaseError as error:
@@ -487,41 +469,39 @@ class Index:
         return work()
 
     def _connect(self, *, discarded: bool = False) -> sqlite3.Connection:
-        """Open the database under a lock: otherwise two processes could replace each other's file."""
         if self._is_in_memory:
-            return open_in_memory(Path(os.devnull) if discarded else self.path)
-        with hold_lock(f"{self.path}.lock", timeout_s=BUSY_TIMEOUT_S):
+            return build.open_in_memory(Path(os.devnull) if discarded else self.path)
+        with hold_lock(f"{self.path}.lock", timeout_s=build.BUSY_TIMEOUT_S):
             if not discarded:
                 try:
-                    return open_database(self.path)
+                    return build.open_database(self.path)
                 except sqlite3.DatabaseError as error:
                     if not is_damage(error):
                         raise
             remove_database(self.path)
-            return open_database(self.path)
+            return build.open_database(self.path)
 
     def _index_new_lines(self) -> int:
         taken = 0
-        if not self._is_in_memory and find_starts(self._database, self.folder) is None:
+        if not self._is_in_memory and build.find_starts(self._database, self.folder) is None:
             sizes = (measure_log_bytes(self.folder / place) for place in list_readable_places(self.folder))
             if sum(sizes) > BULK_BYTES:
                 taken = self._build_aside()
         with transaction(self._database):
-            starts = find_starts(self._database, self.folder)
+            starts = build.find_starts(self._database, self.folder)
             if starts is None:
-                clear_index(self._database)
-            return taken + index_lines(self._database, self.folder, starts)
+                build.clear_index(self._database)
+            return taken + build.index_lines(self._database, self.folder, starts)
 
     def _build_aside(self) -> int:
-        """Index the whole log in a separate file, which then replaces the database. Returns the number of lines."""
         with hold_lock(f"{self.path}.build", timeout_s=BUILD_TIMEOUT_S):
             self._database.close()
             self._database = self._connect()
-            if find_starts(self._database, self.folder) is not None:
+            if build.find_starts(self._database, self.folder) is not None:
                 return 0
             fresh = Path(f"{self.path}.fresh")
-            with build_database(fresh) as database, pause_gc():
-                taken = index_lines(database, self.folder, None)
+            with build.build_database(fresh) as database, pause_gc():
+                taken = build.index_lines(database, self.folder, None)
             self._database.close()
             remove_index(self.path, fresh)
             self._database = self._connect()
@@ -544,7 +524,7 @@ def open_index(state: Path, log_folder: Path) -> Index:
 
 def remove_index(path: Path, successor: Path | None = None) -> None:
     """Remove the index, or replace it. Processes with an open index keep the old file until they close it."""
-    with hold_lock(f"{path}.lock", timeout_s=BUSY_TIMEOUT_S):
+    with hold_lock(f"{path}.lock", timeout_s=build.BUSY_TIMEOUT_S):
         remove_database(path)
         if successor is not None:
             successor.replace(path)
@@ -555,10 +535,10 @@ def filter_documents(documents: Sequence[dict[str, Any]], by: Filters) -> list[d
     if not documents:
         return []
     raws = map(json.encode, documents)
-    lines = (decode_line(LogLine(segment_name(0), 0, 0, raw, len(raw)), "") for raw in raws)
+    lines = (build.decode_line(LogLine(segment_name(0), 0, 0, raw, len(raw)), "") for raw in raws)
     query = _build_place_query(by)
-    with closing(open_in_memory(Path(os.devnull))) as database:
-        insert_rows(database, build_rows(lines, 0))
+    with closing(build.open_in_memory(Path(os.devnull))) as database:
+        build.insert_rows(database, build.build_rows(lines, 0))
         numbers = {row[0] for row in database.execute(query.text, query.values)}
     return [document for number, document in enumerate(documents) if number in numbers]
 
@@ -573,7 +553,6 @@ class _PlaceQuery(Struct, frozen=True):
 
 
 def _build_place_query(by: Filters, *, after: bool = False) -> _PlaceQuery:
-    """Return the query for the filters; with `after`, the last value is a lower bound of the numbers."""
     path, line = by.get("path"), by.get("line")
     tests, values = _build_conditions(by, indexed=path is None)
     source, number, newest, group = "records r", "r.number", "r.number desc", ""
@@ -593,7 +572,6 @@ def _build_place_query(by: Filters, *, after: bool = False) -> _PlaceQuery:
 
 
 def _build_conditions(by: Filters, *, indexed: bool) -> tuple[list[str], list[_SqlValue]]:
-    """Return conditions on the record. With `indexed`, only the first may use an SQL index (unary plus bars it)."""
     requested = [(f"r.{name} = ?", by.get(name)) for name in _EQUALITY_FIELDS]
     requested += [("r.at >= ?", by.get("since")), ("r.at < ?", by.get("until"))]
     chosen = [(test, value) for test, value in requested if value is not None]

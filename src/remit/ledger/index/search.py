@@ -59,7 +59,6 @@ def _join_texts(texts: dict[str, None]) -> str:
 
 
 def _collect_texts(key: str, value: object, found: dict[str, None]) -> None:
-    """Add each text that a person may search for, once."""
     if key in _UNSEARCHED_KEYS:
         return
     if isinstance(value, str):

@@ -62,9 +62,8 @@ def check_command(call: ToolCall, facts: Facts) -> Finding | None:
     """Find COMMAND_BLOCKED for Remit's commands for people, for dangerous commands, and for commits not judged yet: an
     agent may not run these by itself.
 
-
-    A person may approve a dangerous command, unless it changes what governs agents. A destructive call that is
-    literally `remit …` is a command for people: the others are meta.
+    A person may approve a dangerous command, unless the command changes what governs agents. A destructive call that is
+    literally `remit …` is a command for people: the rest are meta.
     """
     if call.command is None:
         return None
@@ -153,7 +152,6 @@ def denial_context(denied: DeniedPath) -> dict[str, object]:
 
 
 def is_allowed_now(denied: DeniedPath, call: ToolCall, facts: Facts) -> bool:
-    """Return True if the refusal no longer holds: the active intent owns the path by now, or a grant covers it."""
     active = facts.active
     if denied.code == "SCOPE_VIOLATION" and active is not None and Scope(active.owned_scope).matches(denied.path):
         return True
@@ -186,8 +184,7 @@ def check_blinding(call: ToolCall, facts: Facts) -> Finding | None:
     """Find COMMAND_BLOCKED for marking files assume-unchanged or skip-worktree, which makes git overlook changes, and
     for pushing `refs/remit`.
 
-
-    The text allows only an early message: a flag that was set in another way hides nothing from the comparison.
+    The text allows only an early message: a flag set in a different way hides no file from the comparison.
     """
     text = (call.command or "")[:MAX_SEARCHED_CHARS]
     message = ""
@@ -216,7 +213,7 @@ def check_unwatched(call: ToolCall, facts: Facts) -> Finding | None:
 
 def check_lingering(call: ToolCall, facts: Facts) -> Finding | None:
     """Find COMMAND_BLOCKED for a command that leaves a process running, cannot run contained here, and does not show
-    its writes in its text: the comparison after the call would miss what the process writes later.
+    the writes in the text: the comparison after the call would miss later writes of the process.
     """
     if call.command is None or not facts.bare or analyse(call.command).outcome != "unknown":
         return None

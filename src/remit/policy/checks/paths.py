@@ -57,10 +57,9 @@ def check_scope(call: ToolCall, facts: Facts) -> Finding | None:
     """Find SCOPE_VIOLATION for the first path that `owned_scope` does not cover: an intent may change only the files in
     its scope and, if allowed, the tests and pages that mirror them. All such paths are in the context.
 
+    A mode or a task may narrow a session beside the intent: the path has to match the narrower scope too.
 
-    A session may be narrowed beside its intent, by a mode or a task: then the path has to match that too.
-
-    If all of them are companions of files in the scope, the finding is a remark that allows the call.
+    If all paths are companions of files in the scope, the finding is a remark and allows the call.
     """
     intent = facts.active
     if (narrowed := find_narrowed(call, facts)) is not None or intent is None:
@@ -118,7 +117,6 @@ def owns_target(intent: Intent, target: Target) -> bool:
 
 
 def is_companion(intent: Intent, target: Target) -> bool:
-    """Return True if the target mirrors only files that the intent owns, and is not excluded from the scope."""
     if not intent.companions or target.path is None or not target.mirrors:
         return False
     scope = Scope(intent.owned_scope)
@@ -145,8 +143,7 @@ def check_stale(call: ToolCall, facts: Facts) -> Finding | None:
     """Find STALE_FILE if a file changed since the session read it: it must be read again before it is overwritten. The
     finding holds the difference, so that recovery costs no extra turn.
 
-
-    A file that was never read, with no expected hash, is not stale. A search/replace edit checks itself.
+    A file never read, without an expected hash, is not stale. A search/replace edit checks the old text by itself.
     """
     if call.checks_itself:
         return None

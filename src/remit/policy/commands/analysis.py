@@ -252,10 +252,6 @@ def find_outputs(command: str) -> tuple[CommandOutput, ...]:
 
 
 def split_statements(node: "Node") -> Iterator[tuple["Node", str]]:
-    """Yield the statements that the shell runs in order, with their texts.
-
-    The grammar gives a redirect at the end of a list to the list: the list then counts as a statement without text.
-    """
     for child in node.children:
         body = child.children[0] if child.type == "redirected_statement" else None
         if child.type in NESTED_STATEMENTS:
@@ -268,7 +264,6 @@ def split_statements(node: "Node") -> Iterator[tuple["Node", str]]:
 
 
 def redirect_outputs(node: "Node") -> Iterator[NamedOutput]:
-    """Yield the targets of the statement's own redirects."""
     own = node.children if node.type == "redirected_statement" else []
     on_document_line = [inner for redirect in own if redirect.type == "heredoc_redirect" for inner in redirect.children]
     for child in (*own, *on_document_line):
@@ -284,7 +279,6 @@ def redirect_outputs(node: "Node") -> Iterator[NamedOutput]:
 
 
 def proved_outputs(text: str) -> Iterator[NamedOutput]:
-    """Yield the writes proved by the table of programs."""
     head = PROGRAM_NAME.match(text)
     program = head[1] if head else ""
     if program in WITHOUT_CONTENT:
@@ -300,7 +294,6 @@ def proved_outputs(text: str) -> Iterator[NamedOutput]:
 
 
 def script_outputs(text: str) -> Iterator[NamedOutput]:
-    """Yield the files opened for writing by a script in the statement; a saved script does not run."""
     head = PROGRAM_NAME.match(text)
     if head is None or not INTERPRETER.match(head[1]) or not INLINE_SCRIPT.search(text):
         return

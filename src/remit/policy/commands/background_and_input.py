@@ -66,7 +66,6 @@ def find_background_word(command: str, arguments: Mapping[str, Any]) -> str:
 
 
 def find_background_word_in(command: str, depth: int) -> str:
-    """Return the word within a text that `depth` shells run."""
     try:
         nodes = [*walk_nodes(parse_command(command).tree)]
     except UnprovedCommand:
@@ -90,7 +89,6 @@ def find_background_word_in(command: str, depth: int) -> str:
 
 
 def has_unattended_job(nodes: Sequence["Node"]) -> bool:
-    """Return True if a job is started by `&` (not that of arithmetic), and no command waits for jobs or ends them."""
     ran = {node_text(node) for node in nodes if node.type == "command_name"}
     signs = (node for node in nodes if node.type == "&")
     return not ran & ENDING_PROGRAMS and any(n.parent is None or n.parent.type != "binary_expression" for n in signs)
@@ -140,7 +138,6 @@ def waits_for_input(command: str) -> bool:
 
 
 def waits_at_depth(command: str, depth: int) -> bool:
-    """Return the same for a text that `depth` shells run."""
     try:
         commands = [one for one in parse_command(command).commands if one.words]
     except UnreadableShell:
@@ -156,7 +153,6 @@ def waits_at_depth(command: str, depth: int) -> bool:
 
 
 def reads_input(words: tuple[ShellWord, ...], depth: int) -> bool:
-    """Return True if the program of these words reads typed input."""
     while words and (words[0].text in RESERVED_WORDS or ASSIGNMENT.match(words[0].text)):
         words = words[1:]
     if not words or depth > MAX_SHELL_DEPTH:

@@ -163,7 +163,6 @@ VALUED_LETTERS = {"git": "mFCcSt"}
 
 
 def matches_rule(rule: DangerRule, call: ProgramCall) -> bool:
-    """Return True if all conditions of the rule hold for the command."""
     options, others = split_options(call)
     verbs = [verb.split("|") for verb in rule.verbs.split()]
     if len(others) < len(verbs) or not all(word in verb for word, verb in zip(others, verbs, strict=False)):
@@ -242,7 +241,6 @@ def find_destruction(call: ProgramCall) -> Danger | None:
 
 
 def is_precious(place: str, *, here: bool = True) -> bool:
-    """Return True if nobody wants to lose the place. `here`: the present folder counts as well."""
     path = re.sub(r"^(?:\./+)+", "", place).rstrip("/") or ("." if place.startswith(".") else "/")
     return re.fullmatch(PRECIOUS_PLACES, path) is not None or (here and re.fullmatch(WHOLE_FOLDER, path) is not None)
 
@@ -278,7 +276,6 @@ def is_for_agents(words: tuple[str, ...]) -> bool:
 
 
 def find_control_change(call: ProgramCall) -> Danger | None:
-    """Return the danger of a Remit command for people, or of a program that changes what governs agents."""
     if call.name == "remit" and call.words and not is_for_agents(call.words):
         return Danger(f"`{call.text}` is for a person", is_irreversible=False, is_forbidden=True)
     for option, value in pairwise(call.words):
@@ -301,7 +298,6 @@ SENDERS_WITHOUT_FILES = word_set("ssh sftp openssl ping host dig nslookup")
 
 
 def find_pipe_danger(calls: Sequence[ProgramCall]) -> Danger | None:
-    """Return the danger of a pipe that runs fetched code, or sends secrets to another machine."""
     pipeline: list[ProgramCall] = []
     for call in calls:
         if call.operator not in ("|", "|&"):
@@ -397,7 +393,6 @@ def find_git_commands(command: str) -> list[list[str]]:
 
 
 def select_operands(words: Sequence[str], valued: Sequence[str], *, first: bool = False) -> list[str]:
-    """Return the operands, without the values of `valued` options; with `first`, all words from the first operand."""
     found: list[str] = []
     left = list(words)
     while left:

@@ -235,7 +235,6 @@ class Interpreter:
         return proof
 
     def interpret_substitutions(self, words: Iterable[Word]) -> CommandProof:
-        """Interpret the substitutions in the words, each in a separate shell."""
         proof = CommandProof()
         for node in (node for word in words for node in word.substitutions):
             output_lines = self.output_lines
@@ -294,7 +293,6 @@ class Interpreter:
 
 
 def interpret_with_redirects(shell: Interpreter, body: "Node", redirects: Sequence["Node"]) -> CommandProof:
-    """Interpret a statement after its redirects, as the shell does."""
     if not redirects:
         return shell.interpret(body)
     documents = [child for child in redirects if child.type == "heredoc_redirect"]
@@ -353,7 +351,6 @@ def interpret_herestring(shell: Interpreter, node: "Node") -> CommandProof:
 
 
 def interpret_heredoc(shell: Interpreter, node: "Node") -> CommandProof:
-    """Interpret a here-document, and the rest of the line behind its mark."""
     children = shell.text.children(node)
     parts = {child.type: child for child in children}
     start, body, end = (parts.get("heredoc_" + part) for part in ("start", "body", "end"))

@@ -59,7 +59,6 @@ def mark_command(text: str) -> tuple[CommandMark, ...]:
 
 
 def find_dangerous_nodes(node: "Node") -> Iterator["Node"]:
-    """Yield the words that make commands dangerous, and the programs of a pipe that is dangerous only as a whole."""
     if node.type == "command":
         words = find_dangerous_words(read_source(node))
         parts = [child for child in node.children if child.type != "variable_assignment"]
@@ -88,7 +87,6 @@ def read_source(node: "Node") -> str:
 
 
 def exclude_overlaps(marks: list[CommandMark]) -> Iterator[CommandMark]:
-    """Yield the marks in order; of two overlapping marks the danger, otherwise the longer."""
     end = 0
     for mark in sorted(marks, key=lambda m: (m.start, m.kind != "danger", -m.end)):
         if mark.start >= end:

@@ -115,7 +115,6 @@ def parse_tree(text: str) -> "Node":
 
 
 def lines_outside_documents(text: str) -> list[str]:
-    """Return the lines of a command outside its here-documents; a here-document without an end counts as lines."""
     found: list[str] = []
     inside: list[str] = []
     ends = ""

@@ -46,7 +46,6 @@ def split_command(text: str) -> ShellCommand:
 
 
 def collect_commands(node: "Node", texts: list[str], redirects: list[str]) -> bool:
-    """Add the texts of the commands below `node`; return False for a node of a further kind."""
     if node.type in CONTAINER_NODES:
         return all(collect_commands(child, texts, redirects) for child in node.children)
     if node.type == "redirected_statement":

@@ -172,7 +172,6 @@ def apply_effects(shell: Interpreter, effects: CommandEffects, *, alone: bool) -
 
 
 def locate_folder(state: ShellState, folder: str) -> str:
-    """Return a folder relative to the text's first folder, `.`; empty if unknown."""
     try:
         return display_path(change_folder(state.folder, folder)) or "." if folder else ""
     except UnprovedCommand:
@@ -180,7 +179,6 @@ def locate_folder(state: ShellState, folder: str) -> str:
 
 
 def loop_value(word: Word) -> Word | None:
-    """Return the value of a variable for a word of a list; each file matched by a glob is a word."""
     if word.is_literal or word.glob is None or word.substitutions:
         return None if word.substitutions or word.glob is None else word
     return Word(word.text, is_literal=False, pattern=word.pattern, is_optional=word.is_optional)
@@ -233,7 +231,6 @@ def check_variable_name(name: str) -> None:
 
 
 def define_function(shell: Interpreter, node: "Node") -> CommandProof:
-    """Remember a function. Refuse the name of a program in the table: wrappers would run the program."""
     children = shell.text.children(node)
     names = [child for child in children if child.type == "word"]
     bodies = [child for child in children if child.type in ("compound_statement", "subshell")]
@@ -305,7 +302,6 @@ def check_comment(shell: Interpreter, node: "Node") -> CommandProof:
 
 
 def interpret_list(shell: Interpreter, node: "Node", redirects: Sequence["Node"] = ()) -> CommandProof:
-    """Interpret `a && b` and `a || b`. A redirect that the grammar gives to the list belongs to the last command."""
     match shell.text.children(node):
         case [left, sign, right] if sign.type in ("&&", "||"):
             pass
@@ -325,10 +321,6 @@ def interpret_list(shell: Interpreter, node: "Node", redirects: Sequence["Node"]
 
 
 def interpret_pipeline(shell: Interpreter, node: "Node", redirects: Sequence["Node"] = ()) -> CommandProof:
-    """Interpret each part in a shell of its own, fed by the part before; zsh runs the last part in the shell itself.
-
-    A redirect that the grammar gives to the pipeline belongs to the last part.
-    """
     proof = CommandProof()
     before: Node | None = None
     lines = shell.input_lines
@@ -379,7 +371,6 @@ def interpret_while(shell: Interpreter, node: "Node") -> CommandProof:
 
 
 def interpret_for(shell: Interpreter, node: "Node") -> CommandProof:
-    """Interpret `for name in words; do …; done`, round by round if all words are known."""
     children = shell.text.children(node)
     names = [child for child in children if child.type == "variable_name"]
     tokens = [child.type for child in children if not child.is_named]
@@ -429,7 +420,6 @@ def interpret_case(shell: Interpreter, node: "Node") -> CommandProof:
 
 
 def interpret_case_item(shell: Interpreter, node: "Node") -> CommandProof:
-    """Interpret the pattern and the statements of one item."""
     proof = CommandProof()
     before: Node | None = None
     for index, child in enumerate(shell.text.children(node)):

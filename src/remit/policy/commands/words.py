@@ -194,7 +194,6 @@ def join_pieces(raw: str, pieces: Sequence[Word], variables: KnownVariables) -> 
 
 
 def read_piece(node: "Node", word: str, variables: KnownVariables) -> Word:
-    """Return a part of a word with uniform quoting."""
     raw = node_source(node)
     match node.type:
         case "word" | "number" | "brace_expression" | "extglob_pattern" | "variable_name" | "test_operator":
@@ -217,7 +216,6 @@ def read_piece(node: "Node", word: str, variables: KnownVariables) -> Word:
 
 
 def read_bare(raw: str, *, braces: bool) -> Word:
-    """Return text outside quotes; its literal beginning ends at the first glob character or brace list."""
     text = pattern = ""
     cut = listed = False
     characters = iter(raw)

@@ -26,7 +26,6 @@ FactPairs = tuple[tuple[str, str], ...]
 
 
 def facts_of_line(line: BlamedLine) -> FactPairs:
-    """Return the known facts of a line as (name, value); unknown ones are left out."""
     values = (line.origin, line.agent, line.model, line.intent_id, line.session_id, line.mutation_class, line.grade)
     return name_facts(values)
 
@@ -38,7 +37,6 @@ def name_facts(values: tuple[str | None, ...]) -> FactPairs:
 
 @lru_cache(CACHED_VALUES)
 def render_headers(facts: FactPairs) -> list[bytes]:
-    """Return the header lines of one line. Names come from agents: line breaks are escaped."""
     return [PREFIX + f"{name} {value}".encode("utf-8", "replace") for name, value in facts]
 
 
@@ -157,7 +155,6 @@ def commit_column_width(raw_lines: Sequence[bytes]) -> int:
 
 
 def render_columns(line: BlamedLine, glyphs: Mapping[str, str], *, compact: bool) -> list[str]:
-    """Return the columns: glyph and agent, model, intent, grade."""
     name = line.agent or ("person" if line.origin == "human" else "")
     author = f"{glyphs[line.origin]} {sanitise_line(name, 40)}".rstrip()
     if compact and line.grade == LIKELY:

@@ -84,7 +84,6 @@ class Blamer:
         ]
 
     def find_external_authors(self, lines: Sequence[GitLine]) -> dict[int, BlamedLine]:
-        """Return lines without a local record as notes or imported records describe them."""
         workspace = self.workspace
         imported = (workspace.log_folder / FOREIGN_FOLDER).is_dir() or workspace.tracked_logs.is_dir()
         if not lines or not (imported or may_have_ref(workspace.common_dir, NOTES_REF)):
@@ -127,9 +126,6 @@ class Blamer:
     def attribute_unkept_lines(
         self, path: str, arguments: Sequence[str], lines: Sequence[GitLine]
     ) -> dict[int, Attribution]:
-        """Attribute the lines. For ranges, the lines around them are evidence too: a common line belongs to its
-        block.
-        """
         result = self.attribute_given_lines(path, arguments, lines)
         missing = [n.line for n in lines if n.line not in result and self.attributor.may_hold_recorded_lines(n.version)]
         if not missing or not any(argument.startswith("-L") for argument in arguments):
@@ -146,7 +142,6 @@ class Blamer:
     def attribute_given_lines(
         self, path: str, arguments: Sequence[str], lines: Sequence[GitLine]
     ) -> dict[int, Attribution]:
-        """Return the attributions supported by the lines alone."""
         # 1. By the version that git names for each line.
         attributor = self.attributor
         by_version = attributor.attribute_lines(lines)
@@ -188,7 +183,6 @@ class Blamer:
         return {line: found for line, found in result.items() if line not in removed}
 
     def lines_copied_later(self, sources: Mapping[int, Attribution], observed: Mapping[int, Attribution]) -> set[int]:
-        """Return the lines of a person's edit made before the call that wrote them elsewhere: the call copied them."""
         pairs = {line: (sources[line].record, observed[line].record) for line in sources.keys() & observed.keys()}
         records = self.load_records(record for pair in pairs.values() for record in pair)
         seq = {name: body_of(record).get("chain", {}).get("seq", 0) for name, record in records.items()}

@@ -36,7 +36,6 @@ def read_candidates(document: dict[str, Any], names: IntentNames) -> tuple[Candi
 
 
 def parse_candidates(entries: list[Any]) -> Iterator[Candidate]:
-    """Parse a list of candidates. Older records list only session ids."""
     for entry in entries:
         if isinstance(entry, str):
             yield Candidate(entry)

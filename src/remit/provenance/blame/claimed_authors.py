@@ -14,17 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from remit.core.diff.contents import hash_line_range, merge_spans, sha256
-from remit.core.formats.authorship_notes import (
-    GRADE_ATTRIBUTE,
-    UNKNOWN_NAME,
-    Author,
-    InvalidNote,
-    Note,
-    find_author,
-    find_line_keys,
-    parse_note,
-    read_likely_lines,
-)
+from remit.core.formats import authorship_notes
 from remit.core.record import KEY
 from remit.core.untrusted_input import as_array, as_object, as_text, sanitise_line
 from remit.ledger.foreign_logs import read_foreign_records
@@ -40,9 +30,9 @@ from remit.workspace.sharing.tracked_logs import list_other_logs
 class NoteClaim(Struct, frozen=True):
     """What a note says of a line: the author and the author's key; `likely` if the note does not attest the line."""
 
-    note: Note
+    note: authorship_notes.Note
     key: str
-    author: Author
+    author: authorship_notes.Author
     likely: bool = False
 
 
@@ -51,9 +41,9 @@ class NotedLines:
 
     def __init__(self, workspace: Workspace) -> None:
         self.notes = NotesRef(workspace)
-        self.notes_by_commit: dict[str, Note | None] = {}
+        self.notes_by_commit: dict[str, authorship_notes.Note | None] = {}
 
-    def find_authors(self, lines: Sequence[GitLine]) -> dict[int, Author]:
+    def find_authors(self, lines: Sequence[GitLine]) -> dict[int, authorship_notes.Author]:
         """Return the authors by line number of the file asked about. Raises GitError."""
         return {line: claim.author for line, claim in self.find_claims(lines).items()}
 
@@ -71,8 +61,8 @@ class NotedLines:
         commits = {version.commit for version in lines_by_version} - self.notes_by_commit.keys()
         self.notes_by_commit |= dict.fromkeys(commits)
         for commit, text in self.notes.read_notes(commits).items() if commits else ():
-            with suppress(InvalidNote, UnicodeError):
-                self.notes_by_commit[commit] = parse_note(text.decode())
+            with suppress(authorship_notes.InvalidNote, UnicodeError):
+                self.notes_by_commit[commit] = authorship_notes.parse_note(text.decode())
         result: dict[int, NoteClaim] = {}
         for version, numbers in lines_by_version.items():
             if (note := self.notes_by_commit[version.commit]) is not None:
@@ -81,16 +71,20 @@ class NotedLines:
         return result
 
 
-def find_claims_of_note(note: Note, path: str, numbers: Sequence[int]) -> dict[int, NoteClaim]:
+def find_claims_of_note(note: authorship_notes.Note, path: str, numbers: Sequence[int]) -> dict[int, NoteClaim]:
     """Return the claims of a note for the lines of a file: attested claims come before likely claims."""
-    keys = find_line_keys(note, path, numbers)
-    attested = {key: NoteClaim(note, key, author) for key in set(keys.values()) if (author := find_author(note, key))}
+    keys = authorship_notes.find_line_keys(note, path, numbers)
+    attested = {
+        key: NoteClaim(note, key, author)
+        for key in set(keys.values())
+        if (author := authorship_notes.find_author(note, key))
+    }
     claims = {n: attested[key] for n, key in keys.items() if key in attested}
     remaining = [n for n in numbers if n not in claims]
-    for key, spans_by_path in read_likely_lines(note).items() if remaining else ():
+    for key, spans_by_path in authorship_notes.read_likely_lines(note).items() if remaining else ():
         spans = merge_spans(spans_by_path.get(path, ()))
-        if author := find_author(note, key) if spans else None:
-            author = replace(author, attributes={**author.attributes, GRADE_ATTRIBUTE: LIKELY})
+        if author := authorship_notes.find_author(note, key) if spans else None:
+            author = replace(author, attributes={**author.attributes, authorship_notes.GRADE_ATTRIBUTE: LIKELY})
             claim = NoteClaim(note, key, author, likely=True)
             claims |= {n: claim for n in remaining if any(first <= n <= last for first, last in spans)}
     return claims
@@ -109,8 +103,7 @@ class ExternalAuthors:
         return {line.line: blame_external_author(line, authors[line.line]) for line in lines if line.line in authors}
 
 
-def blame_external_author(line: GitLine, author: Author) -> BlamedLine:
-    """Return a line explained only by an external author: unproved claims, escaped and graded lowest."""
+def blame_external_author(line: GitLine, author: authorship_notes.Author) -> BlamedLine:
     content = line.content.decode("utf-8", "replace")
     if author.kind == "human":
         return BlamedLine(line.line, content, line.version.commit, "human", grade="note")
@@ -129,13 +122,13 @@ def blame_external_author(line: GitLine, author: Author) -> BlamedLine:
     )
 
 
-def grade_of_author(author: Author) -> Grade:
+def grade_of_author(author: authorship_notes.Author) -> Grade:
     """Return the grade of an external claim: a note may declare its lines only likely."""
-    return LIKELY if author.attributes.get(GRADE_ATTRIBUTE) == LIKELY else "note"
+    return LIKELY if author.attributes.get(authorship_notes.GRADE_ATTRIBUTE) == LIKELY else "note"
 
 
 def shown_or_none(text: str | None) -> str | None:
-    return sanitise_line(text) if text and text != UNKNOWN_NAME else None
+    return sanitise_line(text) if text and text != authorship_notes.UNKNOWN_NAME else None
 
 
 NO_VIEW = Path(os.devnull)
@@ -149,7 +142,7 @@ class ImportedRange(Struct, frozen=True):
     end: int
     content_hash: str | None
     after: frozenset[str]
-    author: Author
+    author: authorship_notes.Author
 
 
 class ImportedLines:
@@ -161,7 +154,7 @@ class ImportedLines:
         self.attributor, self.keys = attributor, keys
         self.ranges: dict[str, list[ImportedRange]] | None = None
 
-    def find_authors(self, lines: Sequence[GitLine]) -> dict[int, Author]:
+    def find_authors(self, lines: Sequence[GitLine]) -> dict[int, authorship_notes.Author]:
         """Return the authors by line number of the file asked about; the newest record wins."""
         attributor = self.attributor
         if not lines:
@@ -169,7 +162,7 @@ class ImportedLines:
         ranges = self.read_ranges()
         versions = dict.fromkeys(line.version for line in lines if line.version.path in ranges)
         attributor.load_named(version.name for version in versions)
-        authors: dict[int, Author] = {}
+        authors: dict[int, authorship_notes.Author] = {}
         for version in versions:
             blob = attributor.version_blob(version) or ""
             if (content := attributor.contents_by_blob.get(blob)) is None:
@@ -184,7 +177,6 @@ class ImportedLines:
         return authors
 
     def read_ranges(self) -> dict[str, list[ImportedRange]]:
-        """Return the ranges of the imported records by path; read once."""
         if self.ranges is None:
             workspace = self.attributor.workspace
             tracked = list_other_logs(workspace.tracked_logs, workspace.state)
@@ -213,13 +205,17 @@ def ranges_of_record(document: dict[str, Any]) -> Iterator[ImportedRange]:
                     yield ImportedRange(path, start, end, as_text(content_hash), after, author)
 
 
-def author_of_contributor(document: dict[str, Any], body: dict[str, Any], contributor: dict[str, Any]) -> Author | None:
+def author_of_contributor(
+    document: dict[str, Any], body: dict[str, Any], contributor: dict[str, Any]
+) -> authorship_notes.Author | None:
     """Return the author named by a contributor entry; None for a type that is neither person nor agent."""
     kind = contributor.get("type", "ai")
     if kind != "ai":
-        return Author("human") if kind == "human" else None
+        return authorship_notes.Author("human") if kind == "human" else None
     classes = as_object(body.get("mutation_class"))
     known = {"remit.intent": body.get("intent_id"), "remit.class": classes.get("computed")}
     attributes = {name: value for name, value in known.items() if isinstance(value, str)}
     tool, model = as_object(document.get("tool")).get("name"), contributor.get("model_id")
-    return Author("ai", None, as_text(body.get("session_id")), as_text(tool), as_text(model), attributes)
+    return authorship_notes.Author(
+        "ai", None, as_text(body.get("session_id")), as_text(tool), as_text(model), attributes
+    )

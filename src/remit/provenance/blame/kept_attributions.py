@@ -143,9 +143,6 @@ def is_later(record: LastChange, version: FileVersion) -> bool:
 
 
 def last_sighting(records: _FileRecords, version: FileVersion, blob: str) -> int:
-    """Return the last record before the version that left the version's content. A content removed and written again
-    is another writer's work.
-    """
     end_s = version.time_s + CLOCK_STEP_S
     seen = records.sightings.get(blob, ())
     return max((number for number, at in seen if not version.has_commit or parse_seconds(at) < end_s), default=0)
@@ -170,7 +167,6 @@ def unpack_lines(packed: bytes) -> AttributionsByNumber:
 
 @lru_cache(1)
 def rules_version() -> str:
-    """Return the key of a release's rules: names, sizes and times of the modules with the rules."""
     files = [entry for folder in RULES_FOLDERS for entry in os.scandir(folder) if entry.name.endswith(".py")]
     states = sorted((entry.name, (state := entry.stat()).st_size, state.st_mtime_ns) for entry in files)
     return contents.sha256(repr(states).encode())

@@ -147,7 +147,6 @@ def map_entry_of(record: _SyntaxRecord, contents: Contents) -> MapEntry | None:
 
 
 def compute_class(body: _MutationBody, contents: Contents) -> str | None:
-    """Return the recorded class, else compute the class by the syntax trees."""
     if body.mutation_class is not None and body.mutation_class.computed:
         return body.mutation_class.computed
     available = [
@@ -185,7 +184,6 @@ def changed_parts(record: _SyntaxRecord, file: _FileEntry, contents: Contents) -
 def split_ranges(
     path: str, ranges: Sequence[_RangeFields], after: bytes | None
 ) -> Iterator[tuple[int, int, _DefinitionNode]]:
-    """Split the ranges of one content by definitions; without a name if unknown."""
     known = [lines for lines in ranges if lines.node is not None or after is None]
     for lines in known:
         yield lines.start_line, lines.end_line, lines.node or _DefinitionNode(hash=lines.content_hash)

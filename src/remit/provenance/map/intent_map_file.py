@@ -23,29 +23,13 @@ from remit.core.diff.contents import sha256
 from remit.core.python_runtime import map_ahead, prepare_type
 from remit.core.record import hash_leaf
 from remit.core.untrusted_input import escape_surrogates
+from remit.ledger import log_files
 from remit.ledger.foreign_logs import read_foreign_lots
-from remit.ledger.log_files import (
-    ARCHIVE_FOLDER,
-    DECODE_ERRORS,
-    FOREIGN_FOLDER,
-    LOCK_TIMEOUT_S,
-    hold_lock,
-    list_local_names,
-    list_readable_places,
-)
 from remit.ledger.reader import LineNotThere, LogLine, LogPosition, read_bytes, read_lines
 from remit.ledger.retention import has_pruned_records
 from remit.ledger.sqlite_file import enable_write_ahead, is_damage, remove_database, run_statements, transaction
+from remit.provenance.map import map_text
 from remit.provenance.map.change_classes import BATCH_RECORDS, may_have_map_entry, read_map_entries
-from remit.provenance.map.map_text import (
-    MapEntry,
-    escape_markup,
-    join_lines,
-    join_sections,
-    latest_name,
-    render_map,
-    rendered_files,
-)
 from remit.workspace.contents.content_store import ContentStore
 from remit.workspace.git.command import Git
 from remit.workspace.git.repository import OID
@@ -88,19 +72,19 @@ class RecordSources(Struct, frozen=True, dict=True):
 
     @property
     def files(self) -> dict[str, Path]:
-        imported = sorted((self.log_folder / FOREIGN_FOLDER).glob("*.jsonl"))
+        imported = sorted((self.log_folder / log_files.FOREIGN_FOLDER).glob("*.jsonl"))
         logs = self.view.parent / Path(TRACKED_LOGS_FOLDER).name
         tracked = {f"{TRACKED_LOGS_FOLDER}/{path.name}": path for path in list_other_logs(logs, self.log_folder.parent)}
         return {**{path.name: path for path in imported}, **tracked, "": self.view}
 
     @property
     def logs(self) -> list[str]:
-        return list_readable_places(self.log_folder)
+        return log_files.list_readable_places(self.log_folder)
 
     @cached_property
     def local_names(self) -> frozenset[str]:
         """Names of the repository's logs: copies of their records in other files are ignored."""
-        return list_local_names(self.log_folder, self.own_log)
+        return log_files.list_local_names(self.log_folder, self.own_log)
 
     def read_every_record(self) -> Iterator[Document]:
         """Yield every record, in any order. Raises OSError."""
@@ -132,7 +116,7 @@ class RecordSources(Struct, frozen=True, dict=True):
 
     def archive_states(self) -> Archives:
         """Return the archives of all logs with values that change whenever the file does. Raises OSError."""
-        paths = (path for log in self.logs for path in (self.log_folder / log / ARCHIVE_FOLDER).glob("*.gz"))
+        paths = (path for log in self.logs for path in (self.log_folder / log / log_files.ARCHIVE_FOLDER).glob("*.gz"))
         stats = ((str(path.relative_to(self.log_folder)), path.stat()) for path in paths)
         return {name: (stat.st_ino, stat.st_size, stat.st_mtime_ns) for name, stat in stats}
 
@@ -152,7 +136,7 @@ def parse_line(line: LogLine) -> Document | None:
     try:
         line.raw.decode()
         return json.decode(line.raw, type=dict[str, Any])
-    except DECODE_ERRORS:
+    except log_files.DECODE_ERRORS:
         return None
 
 
@@ -250,21 +234,18 @@ class MapState:
 
     @property
     def missing_contents(self) -> list[str]:
-        """Blobs named by records that were unavailable when the records were read."""
         return [blob for (blob,) in self.database.execute("select blob from lacking").fetchall()]
 
     def forget_file(self, name: str) -> None:
-        """Drop the mark of a foreign file, valid only for a file without map entries."""
         self.database.execute("delete from files where name = ?", [name])
 
     # -- adding entries ------------------------------------------------------------------------------------------
 
-    def add_records(self, entries: Iterable[MapEntry], name: str | None, mark: LogMark | FileMark) -> None:
-        """Add map entries and store the position reached: in a log, or in the foreign file `name`."""
+    def add_records(self, entries: Iterable[map_text.MapEntry], name: str | None, mark: LogMark | FileMark) -> None:
         with transaction(self.database):
             before = self.database.total_changes
             for intent, path in {block for entry in entries for block in self.add_entry(entry)}:
-                lines = join_lines(line for (line,) in self.database.execute(SELECT_LINES, [intent, path]))
+                lines = map_text.join_lines(line for (line,) in self.database.execute(SELECT_LINES, [intent, path]))
                 self.database.execute("insert or replace into blocks values (?, ?, ?)", [intent, path, lines])
             if self.database.total_changes != before:
                 self.write_value(WRITTEN_KEY, "")
@@ -273,10 +254,9 @@ class MapState:
             else:
                 self.database.execute("insert or replace into files values (?, ?)", [name, json.encode(mark).decode()])
 
-    def add_entry(self, entry: MapEntry) -> list[tuple[str, str]]:
-        """Add a map entry; return the (intent, path) pairs with changed blocks."""
-        intent, files = escape_markup(escape_surrogates(entry.intent)), list(rendered_files(entry))
-        self.database.execute(UPSERT_NAME, [intent, *latest_name(entry)])
+    def add_entry(self, entry: map_text.MapEntry) -> list[tuple[str, str]]:
+        intent, files = map_text.escape_markup(escape_surrogates(entry.intent)), list(map_text.rendered_files(entry))
+        self.database.execute(UPSERT_NAME, [intent, *map_text.latest_name(entry)])
         rows = ((intent, path, *line) for path, parts in files for line in parts)
         self.database.executemany("insert or ignore into lines values (?, ?, ?, ?, ?)", rows)
         lacking = ((escape_surrogates(blob),) for blob in entry.lacking)
@@ -286,7 +266,7 @@ class MapState:
     # -- the text -------------------------------------------------------------------------------------------
 
     def render(self) -> str:
-        return join_sections(self.database.execute(SELECT_ROWS))
+        return map_text.join_sections(self.database.execute(SELECT_ROWS))
 
     def is_empty(self) -> bool:
         return self.database.execute("select 1 from lines limit 1").fetchone() is None
@@ -416,7 +396,6 @@ class IntentMap(Struct, frozen=True):
         return not self.store.load_many(filter(OID.fullmatch, state.missing_contents))
 
     def read_new_records(self, state: MapState, must_stop: Callable[[], bool]) -> bool:
-        """Read the records behind the marks in batches; return whether `must_stop` interrupted."""
         log_marks, file_marks = state.log_marks, state.file_marks
         for log in self.sources.logs:
             for documents, mark in self.sources.read_log(log, log_marks.get(log)):
@@ -468,7 +447,7 @@ class IntentMap(Struct, frozen=True):
         """Read and keep new records, and return the map. An unreadable state is dropped. Raises OSError, GitError,
         LedgerError, sqlite3.Error; LockTimeout.
         """
-        with self.lock_map(LOCK_TIMEOUT_S):
+        with self.lock_map(log_files.LOCK_TIMEOUT_S):
             try:
                 with MapState(self.state_path, self.fingerprint) as state:
                     self.catch_up(state, lambda: False)
@@ -493,18 +472,18 @@ class IntentMap(Struct, frozen=True):
         batches = iter(lambda: list(islice(documents, batch_records)), [])
         first = list(islice(batches, 2))
         if len(first) < 2:
-            return render_map(read_map_entries(chain.from_iterable(first), self.store)).encode()
+            return map_text.render_map(read_map_entries(chain.from_iterable(first), self.store)).encode()
         read_batch = partial(list_map_entries, workspace=self.workspace)
         # Forked: a new interpreter takes as long as a batch.
         with ProcessPoolExecutor(mp_context=get_context("fork")) as pool:
             read = map_ahead(pool, read_batch, chain(first, batches), 2 * (os.cpu_count() or 1))
-            return render_map(chain.from_iterable(read)).encode()
+            return map_text.render_map(chain.from_iterable(read)).encode()
 
     def write_rebuilt(self) -> bool:
         """Write the rebuilt map; return whether the file changed. A kept state with another text is dropped. Raises as
         `rebuild`, and sqlite3.Error.
         """
-        with self.lock_map(LOCK_TIMEOUT_S):
+        with self.lock_map(log_files.LOCK_TIMEOUT_S):
             text = self.rebuild()
             has_changed = self.write_text(text)
             if self.state_path.exists():
@@ -521,9 +500,9 @@ class IntentMap(Struct, frozen=True):
     def lock_map(self, wait_s: float) -> Generator[None]:
         """Hold the lock of the map. Raises OSError, LockTimeout."""
         self.state_path.parent.mkdir(parents=True, exist_ok=True)
-        with hold_lock(self.state_path.with_suffix(".lock"), timeout_s=wait_s):
+        with log_files.hold_lock(self.state_path.with_suffix(".lock"), timeout_s=wait_s):
             yield
 
 
-def list_map_entries(documents: list[Document], workspace: Workspace) -> list[MapEntry]:
+def list_map_entries(documents: list[Document], workspace: Workspace) -> list[map_text.MapEntry]:
     return list(read_map_entries(documents, ContentStore(workspace, "")))

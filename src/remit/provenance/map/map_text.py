@@ -120,7 +120,6 @@ def join_lines(lines: Iterable[str]) -> str:
 
 
 def render_heading(intent: str, name: str) -> str:
-    """Return the heading of an intent. Id and name are escaped already."""
     if not intent:
         return NO_INTENT
     title = intent.replace(" ", "&#32;")
@@ -143,7 +142,6 @@ def escape_markup(text: str, more: str = "") -> str:
 
 
 def escape_word(text: str) -> str:
-    """Escape `text` as one word of a line; `-` if empty."""
     return escape_markup(truncate(text), more=" ()") or "-"
 
 
@@ -163,6 +161,5 @@ def truncate(text: str) -> str:
 
 
 def is_unprintable(character: str) -> bool:
-    """Return whether a character ends lines, moves the cursor or hides others."""
     category = unicodedata.category(character)[0]
     return category == "C" or (character != " " and category == "Z")

@@ -46,7 +46,6 @@ def audit_notes(notes: NotesRef, commits: Iterable[str] | None = None) -> AuditR
 
 
 def audit_batch(notes: NotesRef, commits: list[str]) -> list[NoteFinding]:
-    """Return the findings in the notes of a few commits."""
     texts = notes.read_notes(commits)
     absent = [commit for commit in commits if commit not in texts]
     findings = [make_unreadable(commit, f"it is not there as a blob of {NOTES_REF}") for commit in absent]
@@ -83,7 +82,6 @@ def claimed_lines(note: Note) -> dict[tuple[str, str], list[Span]]:
 def find_overclaims(
     commit: str, claimed: Mapping[tuple[str, str], Sequence[Span]], added: Mapping[tuple[str, str], tuple[Span, ...]]
 ) -> Iterable[NoteFinding]:
-    """Yield claims that the commit did not add: one finding per file and key, up to `MAX_FINDINGS`."""
     omitted = found = 0
     for (path, key), spans in claimed.items():
         # Lines outside the added ones, and spans that end before they begin.

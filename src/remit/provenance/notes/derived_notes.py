@@ -21,23 +21,7 @@ from typing import Any, TypeAlias
 from msgspec import Struct
 
 from remit.core.diff.contents import Span, make_spans, trace_hunks
-from remit.core.formats.authorship_notes import (
-    DERIVED_ATTRIBUTE,
-    LEDGER_ATTRIBUTE,
-    LIKELY_ATTRIBUTE,
-    VERSION,
-    Attestation,
-    FileAttestation,
-    InvalidNote,
-    Note,
-    encode_likely_lines,
-    is_attestable_path,
-    merge_attributes,
-    merge_notes,
-    parse_note,
-    select_attributes,
-    write_note,
-)
+from remit.core.formats import authorship_notes
 from remit.core.untrusted_input import as_object
 from remit.provenance.blame.claimed_authors import NoteClaim, NotedLines, find_claims_of_note
 from remit.provenance.notes.added_lines import (
@@ -139,15 +123,17 @@ def list_newest_commits(git: Git) -> list[CommitMessage]:
     return [CommitMessage(commit, (match[1] or match[2]) if match else None) for commit, match in found]
 
 
-def merge_below(existing: bytes | None, derived: Note) -> bytes | None:
+def merge_below(existing: bytes | None, derived: authorship_notes.Note) -> bytes | None:
     """Merge a derived note into an existing note; existing entries win. None if the existing text is no authorship
     note.
     """
     if existing is None:
-        return write_note(derived).encode()
+        return authorship_notes.write_note(derived).encode()
     try:
-        return write_note(merge_notes(parse_note(existing.decode()), derived)).encode()
-    except (InvalidNote, UnicodeError):
+        return authorship_notes.write_note(
+            authorship_notes.merge_notes(authorship_notes.parse_note(existing.decode()), derived)
+        ).encode()
+    except (authorship_notes.InvalidNote, UnicodeError):
         return None
 
 
@@ -173,14 +159,18 @@ class RepeatedCommits:
         for patch in self.read_side_branches():
             self.by_lines_of_branch.setdefault(name_by_lines(patch), []).append(make_known_change(patch))
 
-    def derive(self, messages: Sequence[CommitMessage]) -> dict[str, Note]:
+    def derive(self, messages: Sequence[CommitMessage]) -> dict[str, authorship_notes.Note]:
         """Return the derived notes by commit. Raises GitError."""
         pull_requests = {message.commit: message.pull_request for message in messages}
         known = self.noted_lines.notes.read_notes(pull_requests)
-        derived: dict[str, Note] = {}
+        derived: dict[str, authorship_notes.Note] = {}
         patches = read_patches(self.git, pull_requests, "-M", "--full-index")
         for commit, of_commit in groupby(patches, lambda patch: patch.commit):
-            added = [patch for patch in of_commit if patch.path and is_attestable_path(patch.path) and patch.new]
+            added = [
+                patch
+                for patch in of_commit
+                if patch.path and authorship_notes.is_attestable_path(patch.path) and patch.new
+            ]
             claims = self.find_claims(added, self.pulls.get(pull_requests[commit] or ""))
             claims = drop_known_lines(claims, known.get(commit))
             if any(claims.values()):
@@ -222,7 +212,6 @@ class RepeatedCommits:
         return agreed, True
 
     def find_originals(self, patch: FilePatch, tip: str | None) -> Iterator[Original]:
-        """Yield the possible originals of a file's change: those of the named pull request first."""
         path, numbers = str(patch.path), patch.added_numbers
         if tip and (original := self.find_in_pull_request(patch, tip)):
             yield original
@@ -252,7 +241,6 @@ class RepeatedCommits:
         return Original(tip, str(patch.path), {n: kept[n - 1] + 1 for n in numbers if n - 1 in kept}, is_exact=False)
 
     def claims_of_original(self, original: Original) -> dict[int, NoteClaim]:
-        """Return the claims of the repetition's lines by the notes of the commits that added the original's."""
         if not original.numbers:
             return {}
         if original.is_author:
@@ -270,9 +258,6 @@ class RepeatedCommits:
         return self.blamed.get((commit, path), [])
 
     def read_side_branches(self) -> Iterator[FilePatch]:
-        """Yield the changes that branches with noted commits, which HEAD lacks, made as a whole; the last commit of the
-        branch counts as the commit.
-        """
         merged = self.git.text("rev-parse", "HEAD", "--glob=refs/remotes/*/HEAD").split()
         starts = [*self.noted, *self.pulls.values(), *(f"^{commit}" for commit in merged)]
         question = "".join(f"{name}\n" for name in starts).encode()
@@ -291,7 +276,6 @@ class RepeatedCommits:
 
 
 def find_top(workspace: Workspace) -> Git:
-    """Return git at the top of the work tree, where paths count as in trees."""
     git = Git(workspace.root)
     return Git(workspace.root / (git.text("rev-parse", "--show-cdup") or "."))
 
@@ -318,16 +302,15 @@ def drop_known_lines(
     if text is None:
         return dict(claims)
     try:
-        note = parse_note(text.decode())
-    except (InvalidNote, UnicodeError):
+        note = authorship_notes.parse_note(text.decode())
+    except (authorship_notes.InvalidNote, UnicodeError):
         return {}
     known = {path: find_claims_of_note(note, path, list(lines)) for path, lines in claims.items()}
     return {path: {n: c for n, c in lines.items() if n not in known[path]} for path, lines in claims.items()}
 
 
-def make_derived_note(commit: str, claims: Mapping[str, Mapping[int, NoteClaim]]) -> Note:
-    """Return the note of a commit from claims by other notes; it names their commits."""
-    files: list[FileAttestation] = []
+def make_derived_note(commit: str, claims: Mapping[str, Mapping[int, NoteClaim]]) -> authorship_notes.Note:
+    files: list[authorship_notes.FileAttestation] = []
     likely: dict[str, dict[str, Sequence[Span]]] = {}
     used: dict[str, NoteClaim] = {}
     for path, lines in claims.items():
@@ -336,12 +319,12 @@ def make_derived_note(commit: str, claims: Mapping[str, Mapping[int, NoteClaim]]
         for number, claim in sorted(lines.items()):
             used.setdefault(claim.key, claim)
             (uncertain if claim.likely else attested).setdefault(claim.key, []).append(number)
-        entries = tuple(Attestation(key, make_spans(numbers)) for key, numbers in attested.items())
-        files += [FileAttestation(path, entries)] if entries else []
+        entries = tuple(authorship_notes.Attestation(key, make_spans(numbers)) for key, numbers in attested.items())
+        files += [authorship_notes.FileAttestation(path, entries)] if entries else []
         for key, numbers in uncertain.items():
             likely.setdefault(key, {})[path] = make_spans(numbers)
     origins = {str(claim.note.metadata.get("base_commit_sha")) for lines in claims.values() for claim in lines.values()}
-    metadata: dict[str, Any] = {"schema_version": VERSION, "base_commit_sha": commit, "prompts": {}}
+    metadata: dict[str, Any] = {"schema_version": authorship_notes.VERSION, "base_commit_sha": commit, "prompts": {}}
     for name in ("prompts", "humans"):
         entries_by_key = {key: as_object(claim.note.metadata.get(name)).get(key) for key, claim in used.items()}
         if kept := {key: entry for key, entry in sorted(entries_by_key.items()) if entry is not None}:
@@ -351,7 +334,7 @@ def make_derived_note(commit: str, claims: Mapping[str, Mapping[int, NoteClaim]]
         metadata["sessions"] = {
             session: describe_session(session, used, likely, sorted(origins)) for session in sorted(sessions)
         }
-    return Note(tuple(files), metadata)
+    return authorship_notes.Note(tuple(files), metadata)
 
 
 def describe_session(
@@ -369,13 +352,17 @@ def describe_session(
             entry = as_object(as_object(claim.note.metadata.get("sessions")).get(session))
             given = as_object(entry.get("custom_attributes"))
             texts = {k: v for k, v in given.items() if isinstance(v, str) and not k.startswith(NOT_INHERITED)}
-            by_trace[trace] = select_attributes(texts, trace)
-    attributes = {**merge_attributes(by_trace), DERIVED_ATTRIBUTE: " ".join(origins)}
+            by_trace[trace] = authorship_notes.select_attributes(texts, trace)
+    attributes = {**authorship_notes.merge_attributes(by_trace), authorship_notes.DERIVED_ATTRIBUTE: " ".join(origins)}
     for trace in by_trace:
         if lines := likely.get(f"{session}::{trace}"):
-            attributes |= encode_likely_lines(trace, lines)
+            attributes |= authorship_notes.encode_likely_lines(trace, lines)
     return {**entry, "custom_attributes": attributes}
 
 
-NOT_INHERITED = (LIKELY_ATTRIBUTE, LEDGER_ATTRIBUTE, DERIVED_ATTRIBUTE)
+NOT_INHERITED = (
+    authorship_notes.LIKELY_ATTRIBUTE,
+    authorship_notes.LEDGER_ATTRIBUTE,
+    authorship_notes.DERIVED_ATTRIBUTE,
+)
 """Attributes that say something of the original note alone."""

@@ -15,26 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from remit.core.diff.contents import Span, expand_spans, make_spans
-from remit.core.formats.authorship_notes import (
-    FORMAT_TOOL_NAMES,
-    LEDGER_ATTRIBUTE,
-    UNKNOWN_NAME,
-    VERSION,
-    Attestation,
-    FileAttestation,
-    InvalidNote,
-    Note,
-    encode_likely_lines,
-    find_author,
-    is_attestable_path,
-    make_human_key,
-    make_session_key,
-    make_trace_key,
-    merge_attributes,
-    merge_notes,
-    parse_note,
-    write_note,
-)
+from remit.core.formats import authorship_notes
 from remit.core.formats.commit_trailers import AgentContribution
 from remit.ledger.index.index import open_index
 from remit.ledger.tree_heads import read_stored_heads
@@ -99,7 +80,7 @@ class NoteWriter:
             tuple(sorted(written)), tuple(sorted(unread)), tuple(sorted(self.unsupported_paths)), unsearched
         )
 
-    def make_notes(self, commits: Iterable[str]) -> dict[str, Note]:
+    def make_notes(self, commits: Iterable[str]) -> dict[str, authorship_notes.Note]:
         """Return the notes of the commits that the ledger knows lines of. Raises GitError."""
         if not self.attributor.has_records:
             return {}
@@ -117,7 +98,7 @@ class NoteWriter:
                         proved.setdefault(key, []).append(number)
                     if attribution.likely:
                         likely.setdefault(key, []).append(number)
-            if (proved or likely) and not is_attestable_path(addition.path):
+            if (proved or likely) and not authorship_notes.is_attestable_path(addition.path):
                 self.unsupported_paths.add(addition.path)
             elif proved or likely:
                 by_commit.setdefault(addition.commit, []).append((addition, proved, likely))
@@ -147,7 +128,6 @@ class NoteWriter:
     def attribute_closely(
         self, addition: Addition, version: FileVersion, attributions: Mapping[int, Attribution]
     ) -> dict[int, Attribution]:
-        """Return the attributions after a closer look; beyond the limit of files, the certain ones."""
         texts = self.attributor.lines_of_name(version.name)
         lines = [GitLine(version, n, n, texts[n - 1]) for n in expand_spans(addition.spans) if n <= len(texts)]
         is_uncertain = self.attributor.is_found_by_comparison
@@ -165,23 +145,28 @@ class NoteWriter:
         commit: str,
         files: Sequence[tuple[Addition, NumbersByKey, NumbersByKey]],
         records: Mapping[str, dict[str, Any]],
-    ) -> Note:
-        """Return the note of one commit: per file the attested lines and the likely lines."""
-        attested: list[FileAttestation] = []
+    ) -> authorship_notes.Note:
+        attested: list[authorship_notes.FileAttestation] = []
         likely: dict[str, dict[str, Sequence[Span]]] = {}
         for addition, proved, likely_lines in files:
-            entries = tuple(Attestation(key, make_spans(numbers)) for key, numbers in proved.items())
-            attested += [FileAttestation(addition.path, entries)] if entries else []
+            entries = tuple(authorship_notes.Attestation(key, make_spans(numbers)) for key, numbers in proved.items())
+            attested += [authorship_notes.FileAttestation(addition.path, entries)] if entries else []
             for key, numbers in likely_lines.items():
                 likely.setdefault(key, {})[addition.path] = make_spans(numbers)
         keys = {entry.key for file in attested for entry in file.entries}
-        people = {make_human_key(addition.author): {"author": addition.author} for addition, _, _ in files}
+        people = {
+            authorship_notes.make_human_key(addition.author): {"author": addition.author} for addition, _, _ in files
+        }
         humans = {key: people[key] for key in sorted(keys & people.keys())}
         sessions = self.describe_sessions(keys, likely, records)
-        metadata: dict[str, Any] = {"schema_version": VERSION, "base_commit_sha": commit, "prompts": {}}
+        metadata: dict[str, Any] = {
+            "schema_version": authorship_notes.VERSION,
+            "base_commit_sha": commit,
+            "prompts": {},
+        }
         metadata |= {"humans": humans} if humans else {}
         metadata |= {"sessions": sessions} if sessions else {}
-        return Note(tuple(attested), metadata)
+        return authorship_notes.Note(tuple(attested), metadata)
 
     def describe_sessions(
         self,
@@ -189,7 +174,6 @@ class NoteWriter:
         likely: Mapping[str, Mapping[str, Sequence[Span]]],
         records: Mapping[str, dict[str, Any]],
     ) -> dict[str, Any]:
-        """Return the session entries of the note for those keys, with their likely lines."""
         traces: dict[str, dict[str, dict[str, str]]] = {}
         agents: dict[str, dict[str, str]] = {}
         for name in sorted(records):
@@ -200,10 +184,10 @@ class NoteWriter:
                 agents.setdefault(session, describe_agent(records[name]))
         result: dict[str, Any] = {}
         for session, attributes_by_trace in sorted(traces.items()):
-            attributes = {**merge_attributes(attributes_by_trace), **self.ledger_head}
+            attributes = {**authorship_notes.merge_attributes(attributes_by_trace), **self.ledger_head}
             for trace in sorted(attributes_by_trace):
                 if lines := likely.get(f"{session}::{trace}"):
-                    attributes |= encode_likely_lines(trace, lines)
+                    attributes |= authorship_notes.encode_likely_lines(trace, lines)
             result[session] = {"agent_id": agents[session], **({"custom_attributes": attributes} if attributes else {})}
         return result
 
@@ -211,7 +195,7 @@ class NoteWriter:
     def ledger_head(self) -> dict[str, str]:
         """The newest signed head of the log as an attribute; empty if none was signed."""
         newest = next((head.note for head in reversed(list(read_stored_heads(self.blamer.workspace.log_folder)))), None)
-        return {LEDGER_ATTRIBUTE: newest} if newest else {}
+        return {authorship_notes.LEDGER_ATTRIBUTE: newest} if newest else {}
 
     def find_commits(self, wanted: str | None) -> list[str]:
         """Return the commits of a commit or range; for None all that may hold recorded lines. Raises GitError."""
@@ -242,16 +226,20 @@ def note_key(record: Mapping[str, Any], person: str) -> str | None:
     """
     body: dict[str, Any] = body_of(record)
     if body.get("event") == "human_edit":
-        return make_human_key(person) if body.get("origin") == "person" and person else None
+        return authorship_notes.make_human_key(person) if body.get("origin") == "person" and person else None
     agent = describe_agent(record)
-    trace = make_trace_key(str(record["id"]))
-    return f"{make_session_key(agent['tool'], agent['id'])}::{trace}" if agent["id"] else None
+    trace = authorship_notes.make_trace_key(str(record["id"]))
+    return f"{authorship_notes.make_session_key(agent['tool'], agent['id'])}::{trace}" if agent["id"] else None
 
 
 def describe_agent(record: Mapping[str, Any]) -> dict[str, str]:
-    name = str(record.get("tool", {}).get("name") or UNKNOWN_NAME)
+    name = str(record.get("tool", {}).get("name") or authorship_notes.UNKNOWN_NAME)
     session = str(body_of(record).get("session_id") or "")
-    return {"tool": FORMAT_TOOL_NAMES.get(name, name), "id": session, "model": model_of(dict(record)) or UNKNOWN_NAME}
+    return {
+        "tool": authorship_notes.FORMAT_TOOL_NAMES.get(name, name),
+        "id": session,
+        "model": model_of(dict(record)) or authorship_notes.UNKNOWN_NAME,
+    }
 
 
 def edit_attributes(record: Mapping[str, Any], names: IntentNames) -> dict[str, str]:
@@ -266,33 +254,34 @@ def edit_attributes(record: Mapping[str, Any], names: IntentNames) -> dict[str, 
     return {name: value for name, value in attributes.items() if isinstance(value, str)}
 
 
-def merge_with_existing(existing: bytes | None, own: Note) -> bytes | None:
+def merge_with_existing(existing: bytes | None, own: authorship_notes.Note) -> bytes | None:
     """Merge the note into an existing one: own older entries are replaced, entries of others stay. Returns None if the
     existing text is no authorship note: Remit does not overwrite foreign texts.
     """
     if existing is None:
-        return write_note(own).encode()
+        return authorship_notes.write_note(own).encode()
     try:
-        before = parse_note(existing.decode())
-    except (InvalidNote, UnicodeError):
+        before = authorship_notes.parse_note(existing.decode())
+    except (authorship_notes.InvalidNote, UnicodeError):
         return None
     keys = {file.path: {entry.key for entry in file.entries} for file in own.files}
     others = [(f.path, tuple(e for e in f.entries if e.key not in keys.get(f.path, ()))) for f in before.files]
-    kept = Note(tuple(FileAttestation(path, entries) for path, entries in others if entries), before.metadata)
-    return write_note(merge_notes(keep_existing_heads(own, before), kept)).encode()
+    kept = authorship_notes.Note(
+        tuple(authorship_notes.FileAttestation(path, entries) for path, entries in others if entries), before.metadata
+    )
+    return authorship_notes.write_note(authorship_notes.merge_notes(keep_existing_heads(own, before), kept)).encode()
 
 
-def keep_existing_heads(own: Note, before: Note) -> Note:
-    """Return the note with the ledger head of the existing note: a newer head alone is no reason to rewrite a note."""
+def keep_existing_heads(own: authorship_notes.Note, before: authorship_notes.Note) -> authorship_notes.Note:
     sessions: dict[str, Any] = dict(own.metadata.get("sessions", {}))
     for key, session in sessions.items():
-        author = find_author(before, f"{key}::")
-        if head := author.attributes.get(LEDGER_ATTRIBUTE) if author else None:
+        author = authorship_notes.find_author(before, f"{key}::")
+        if head := author.attributes.get(authorship_notes.LEDGER_ATTRIBUTE) if author else None:
             sessions[key] = {
                 **session,
-                "custom_attributes": {**session.get("custom_attributes", {}), LEDGER_ATTRIBUTE: head},
+                "custom_attributes": {**session.get("custom_attributes", {}), authorship_notes.LEDGER_ATTRIBUTE: head},
             }
-    return Note(own.files, {**own.metadata, **({"sessions": sessions} if sessions else {})})
+    return authorship_notes.Note(own.files, {**own.metadata, **({"sessions": sessions} if sessions else {})})
 
 
 def write_new_notes(workspace: Workspace, store: ContentStore) -> int:

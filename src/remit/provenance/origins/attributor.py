@@ -86,7 +86,6 @@ class LineAttributor(FileHistories):
         return attributed
 
     def may_be_rewritten(self, version: FileVersion) -> bool:
-        """Return whether the records do not tell every step to a version of a recorded file."""
         is_recorded = bool(version.has_commit and self.version_blob(version) and self.history_of(version.path).recorded)
         if not is_recorded or not self.may_hold_recorded_lines(version):
             return False
@@ -113,10 +112,6 @@ class LineAttributor(FileHistories):
         return {**attributed, **self.drop_earlier_lines(attributed)}
 
     def drop_earlier_lines(self, attributed: Mapping[FileVersion, Attributions]) -> dict[FileVersion, Attributions]:
-        """Remove proof from attributed lines held by the repository before the command of their record ran. The texts
-        of contained commands and of generators do not tell the written lines; a merge, a stash or `git show` inside the
-        command brings lines of further authors. Common lines of a run follow the distinctive lines.
-        """
         calls: dict[FileVersion, dict[str, float]] = {}
         for version, attributions in attributed.items():
             records = {a.record for a in attributions if a and (a.likely or a.record in self.contained)}
@@ -144,9 +139,6 @@ class LineAttributor(FileHistories):
         return result
 
     def find_committed_versions(self, versions: Iterable[FileVersion]) -> dict[str, list[tuple[int, str]]]:
-        """Return by path the commit time and blob of each version on any branch or stash, without contents left by
-        recorded calls: their lines have authors.
-        """
         recorded = {version.path_in_tree: self.history_of(version.path).contents for version in versions}
         committed: dict[str, list[tuple[int, str]]] = {}
         paths = sorted(recorded) if self.has_git else []
@@ -165,7 +157,6 @@ class LineAttributor(FileHistories):
     def plausible_routes(
         self, expected: Mapping[FileVersion, ExpectedLines | None]
     ) -> dict[FileVersion, tuple[Route, ...]]:
-        """Return the possible routes to each version that include an expected record and may bring its lines."""
         earlier_contents = self.contents_before(list(expected))
         routes_by_version = {
             version: [
@@ -238,7 +229,6 @@ class LineAttributor(FileHistories):
         routes_by_version: Mapping[FileVersion, Sequence[Route]],
         lines_by_version: Mapping[FileVersion, Sequence[GitLine]],
     ) -> dict[FileVersion, Attributions]:
-        """Attribute versions by their first possible route, and the remaining lines by the further routes."""
         first = {v: routes[:1] if v in lines_by_version else routes for v, routes in routes_by_version.items()}
         self.load_routes(route for routes in first.values() for route in routes)
         attributed = {v: self.attribute_version(v, routes, lines_by_version.get(v)) for v, routes in first.items()}
@@ -257,7 +247,6 @@ class LineAttributor(FileHistories):
     def attribute_version(
         self, version: FileVersion, routes: Sequence[Route], lines: Sequence[GitLine] | None
     ) -> Attributions:
-        """Return for each line the attribution by the first route with one, until each line asked about has one."""
         result: Attributions = []
         missing = {line.number - 1 for line in lines or ()}
         for route in routes:
@@ -308,9 +297,6 @@ class LineAttributor(FileHistories):
         return may_be_moved_lines((i for i, found in enumerate(attributions) if found), old, new, hunks)
 
     def carry_to_version(self, version: FileVersion, route: Route) -> Attributions:
-        """Return the attributions at the end of a route. A record made after the version was seen tells a copy from its
-        original only by distinctive lines; a common line there is merely equal.
-        """
         attributions = carry_from(route[-1:], self.content_pairs, self.carried, self.carry_to_last_step(route))[1] or []
         blob = self.version_blob(version)
         late_records = self.history_of(version.path).records_after_seen(blob) if blob else ()
@@ -322,9 +308,6 @@ class LineAttributor(FileHistories):
         return drop_common_blocks(kept, late_records, self.lines_of(blob) or ())
 
     def records_agreeing_with_git(self, path: str, records: Collection[str]) -> frozenset[str]:
-        """Return the records of a file whose hunks mark the same lines as git's own diff. git aligns blocks by their
-        indentation, hence such a record does not take a copy for the original.
-        """
         calls = [call for call, _ in self.calls_by_path[path] if call.id in records - self.agrees_with_git.keys()]
         self.load_contents(blob for call in calls for blob in (call.before_blob, call.after_blob))
         contents = self.contents_by_blob
@@ -385,7 +368,6 @@ def includes_expected_record(route: Route, expected: ExpectedLines | None) -> bo
 def drop_common_blocks(
     attributions: Attributions, late_records: Collection[str], lines: Sequence[bytes]
 ) -> Attributions:
-    """Drop the attributions by late records of blocks without a distinctive line."""
     result = list(attributions)
     for block in attributed_blocks(attributions):
         attribution = attributions[block[0]]
@@ -399,9 +381,6 @@ def drop_common_blocks(
 def fill_from_single_call(
     attributions: Attributions, routes: Sequence[Route], parent: str | None, lines: Sequence[GitLine] | None
 ) -> Attributions:
-    """Attribute git's new lines to the call, if a single call lies between a version and the parent. The diff in the
-    record and git may pick different lines of two equal lines. If the tool told the position, the record stands.
-    """
     step = routes[0][0] if len(routes) == 1 and len(routes[0]) == 1 else None
     if step is None or step.record is None or step.positions_known or step.inferred or step.before != parent:
         return attributions

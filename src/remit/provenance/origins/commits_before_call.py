@@ -45,7 +45,6 @@ class CallCommits:
     def find_calls_begun_after(
         self, changes_by_path: Mapping[CommitPath, Sequence[RecordedChange]]
     ) -> dict[CommitPath, frozenset[str]]:
-        """Return for each commit and path the records of the calls that began when the commit existed."""
         heads = self.find_heads({change.id for changes in changes_by_path.values() for change in changes})
         if self.first_head is None or not heads:
             return {}
@@ -62,7 +61,6 @@ class CallCommits:
         }
 
     def find_heads(self, calls: Set[str]) -> dict[str, str]:
-        """Return HEAD by call, for calls with HEAD in a record."""
         unknown = calls - self.head_by_call.keys()
         found = self.index.find_by_ids(unknown) if unknown else {}
         self.head_by_call |= dict.fromkeys(unknown)
@@ -70,9 +68,6 @@ class CallCommits:
         return {call: head for call in calls if (head := self.head_by_call[call])}
 
     def load_parents(self, commits: Set[str]) -> bool:
-        """Learn the commits and their ancestors with parents, except the ancestors of the first HEAD; return whether
-        git knows the commits and the number is within bounds.
-        """
         unknown = commits - self.known
         if unknown:
             revisions = "".join(f"{commit}\n" for commit in (*sorted(unknown), f"^{self.first_head}"))
@@ -112,7 +107,6 @@ def head_at_call(index: Index, document: dict[str, Any]) -> str | None:
 
 
 def call_identity(call: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Return the identity of a call: its id, or its name and arguments for agents without ids."""
     return (call["id"],) if call.get("id") else (call.get("name"), call.get("arguments_sha256"))
 
 

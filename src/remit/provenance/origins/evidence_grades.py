@@ -121,13 +121,9 @@ class SurvivalTest(Struct, frozen=True):
         return [i for part in parts if self.is_mostly_kept(part, kept_lines) for i in part]
 
     def are_lines_kept(self, kept_lines: Container[int]) -> bool:
-        """Return whether the calls' lines as a whole remained: a person who discards a proposal removes most lines, and
-        may write an `import sys` anew.
-        """
         return all(i in kept_lines for i in self.attributed) or self.is_evidence(self.attributed, kept_lines)
 
     def is_evidence(self, block: Iterable[int], kept_lines: Container[int]) -> bool:
-        """Return whether the remaining lines of a block came from the block."""
         worded = [i for i in block if self.old[i].strip()]
         kept = [self.old[i] for i in worded if i in kept_lines]
         if not any(map(has_distinctive_word, kept)):
@@ -149,10 +145,6 @@ class SurvivalTest(Struct, frozen=True):
         return len(remaining) >= MIN_KEPT_SHARE * len(texts) or is_distinctive(remaining)
 
     def distinctive_lines(self, block: Sequence[int], kept_lines: Container[int]) -> Sequence[int]:
-        """Return the lines of a block that keep their attribution against contrary evidence. Of a damaged block (lines
-        removed, or inserted between) these are the distinctive lines and the lines between them: a rewrite also
-        contains `pass` and `}`.
-        """
         cuts = [h.old for h in self.hunks if h.new_lines and not h.old_lines and block[0] < h.old <= block[-1]]
         if not cuts and all(i in kept_lines or not self.old[i].strip() for i in block):
             return [i for i in block if self.old[i].strip()]

@@ -126,7 +126,6 @@ class FileHistories:
         return self.workspace.common_dir is not None or bool(self.nested)
 
     def resolve_names(self, names: Iterable[str]) -> None:
-        """Learn the blobs of names such as `<commit>:<path>`: of a whole commit id the blob is kept for good."""
         unknown = set(names) - self.blobs_by_name.keys()
         keys = {quote_path(name): name for name in unknown if COMMITTED_FILE.match(name)}
         kept = {keys[key]: blob for key, blob in self.index.find_named_blobs(keys).items()} if keys else {}
@@ -302,7 +301,6 @@ class FileHistories:
         return self.histories_without[file_path, later]
 
     def find_later_calls(self, places: Collection[tuple[FileVersion, str]]) -> None:
-        """Learn the calls of a path that began after a version existed, with a single git process."""
         later = {place: calls for place in places if (calls := self.calls_after_version(*place))}
         by_commit = {(version.commit, path): calls for (version, path), calls in later.items()}
         records = {place: frozenset(call.id for call in calls) for place, calls in by_commit.items()}
@@ -314,9 +312,6 @@ class FileHistories:
             self.later_records[version, path] = found or frozenset()
 
     def calls_after_version(self, version: FileVersion, path: str) -> list[RecordedChange]:
-        """Return the calls not older than the version by the commit date. A call that only inserted lines into a seen
-        version is left out: git may have taken the copy of a block for the original.
-        """
         if not version.has_commit or not self.has_git:
             return []
         blob, history, has_future_date = self.version_blob(version), self.history_of(path), version.time_s > time.time()
@@ -454,7 +449,6 @@ class CopySources(Struct, frozen=True):
 
 
 def may_copy_lines(change: RecordedChange) -> bool:
-    """Return whether a call may have copied lines between files: the call prints or moves files, or removed a file."""
     if not change.session_id or not change.after_blob:
         return False
     copies = change.command is not None and COPYING_COMMANDS.search(change.command)
@@ -489,9 +483,6 @@ def possible_git_names(change: RecordedChange, prefix: TreePrefix) -> dict[str, 
 def find_sources_of_change(
     histories: FileHistories, change: RecordedChange, blobs: Mapping[str, str | None]
 ) -> CopySources:
-    """Return the sources of a change. A file that existed before keeps its history, even if overwritten by a copy.
-    `blobs` are the contents in git of the files named in the command.
-    """
     index = histories.index
     same_content = index.list_changes_to_content(change.after_sha or "")
     earlier = [c for c in same_content if c.seq < change.seq and c.path != change.path]
@@ -520,9 +511,6 @@ def find_sources_of_change(
 
 
 def continues_as(histories: FileHistories, before: str, after: str | None) -> bool:
-    """Return whether half of the distinctive lines of a file are in the new one: a patch moved the file. A file tool
-    that was told the text of several files wrote them.
-    """
     old_lines = list(filter(is_distinctive_line, histories.lines_of(before) or ()))
     new_lines = set(histories.lines_of(after) or ())
     return 2 * sum(line in new_lines for line in old_lines) >= len(old_lines)
@@ -538,7 +526,6 @@ def files_of_record(index: Index, change: RecordedChange) -> list[dict[str, Any]
 
 
 def find_copied_spans(histories: FileHistories, change: RecordedChange, sources: set[str]) -> tuple[Span, ...]:
-    """Return the new lines in equal blocks, or distinctive, that stand in those contents and not in the command."""
     command = (change.command or "").encode("utf-8", "surrogateescape")
     new = histories.lines_of(change.after_blob) or ()
     numbers: set[int] = set()

@@ -87,7 +87,6 @@ def find_equal_blocks(a: Sequence[Hashable], b: Sequence[Hashable]) -> list[Equa
 
 
 def longest_common_run(a: str, b: str) -> EqualBlock:
-    """Return the longest common substring: the first in `a`, at its first place in `b`."""
     start, size = find_long_common_run(a, b) or find_short_common_run(a, b)
     return start, b.find(a[start : start + size]), size
 
@@ -116,7 +115,6 @@ def find_long_common_run(a: str, b: str) -> tuple[int, int] | None:
 
 
 def common_prefix_size(a: str, i: int, b: str, j: int) -> int:
-    """Return the number of equal characters from `a[i]` and `b[j]` on."""
     size, step, most = 0, 8, min(len(a) - i, len(b) - j)
     while size < most and step:
         step = min(step, most - size)
@@ -128,7 +126,6 @@ def common_prefix_size(a: str, i: int, b: str, j: int) -> int:
 
 
 def find_short_common_run(a: str, b: str) -> tuple[int, int]:
-    """Return the start in `a` and the length of the longest common substring, by comparing at each start."""
     best, size = 0, 0
     for i in range(len(a)):
         if i + size >= len(a):
@@ -233,7 +230,6 @@ def match_respaced(old: Sequence[bytes], new: Sequence[bytes]) -> dict[int, int]
 
 
 def match_rewrapped(old: Sequence[bytes], new: Sequence[bytes]) -> dict[int, int]:
-    """Match each line of `new` to the line of its first token if both texts have the same tokens."""
     if not equal_but_for_layout(old, new):
         return {}
     a, b = tokens_with_lines(old), tokens_with_lines(new)
@@ -246,9 +242,6 @@ def match_rewrapped(old: Sequence[bytes], new: Sequence[bytes]) -> dict[int, int
 
 
 def tokens_with_lines(lines: Sequence[bytes]) -> list[tuple[bytes, int]]:
-    """Return the tokens with their line numbers. Quotes are one character; a comma before a closing bracket and a
-    backslash at a line's end are layout.
-    """
     tokens: list[tuple[bytes, int]] = []
     for number, line in enumerate(lines):
         for token in tokenize(line):

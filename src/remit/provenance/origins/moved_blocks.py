@@ -59,7 +59,6 @@ class RecordedBlocks:
         return found
 
     def recorded_lines(self, wanted: set[bytes]) -> Iterator[tuple[RecordedLine, bytes]]:
-        """Yield the lines that calls put, or may have put, into files, newest first, and their texts without space."""
         changes = self.attributor.token_index.newest_calls_with_lines(wanted)
         self.attributor.load_contents(change.after_blob for change in changes)
         for change in changes:
@@ -86,10 +85,6 @@ class RecordedBlocks:
     def lines_moved_here(
         self, version: FileVersion, seeds: Sequence[GitLine], sources: Mapping[bytes, RecordedLine]
     ) -> set[int]:
-        """Return the lines that left their recorded file and are in no further file: neither in the version before, nor
-        in the call's base commit, nor beside the version if the recorded file has a different name there. In a commit
-        dated before the call no line of the call moved: a move of a history's files to a new folder keeps the dates.
-        """
         attributor, texts = self.attributor, [line.content.strip() for line in seeds]
         changes = {line.number: sources[strip_whitespace(line.content)][0] for line in seeds}
         commits = {change.id: attributor.commit_at_change(change) for change in changes.values()}
@@ -129,7 +124,6 @@ class RecordedBlocks:
         return moved
 
     def files_containing(self, commit: str, texts: Sequence[bytes]) -> dict[bytes, set[str]]:
-        """Return the files of a commit that contain each text."""
         patterns = [word for text in texts for word in ("-e", text.decode("utf-8", "surrogateescape"))]
         options = ("-I", "-F", "-z", "--full-name", *patterns)
         try:
@@ -148,7 +142,6 @@ class RecordedBlocks:
     def attribute_block(
         self, lines_by_number: Mapping[int, GitLine], seed: GitLine, change: RecordedChange, number: int
     ) -> dict[int, Attribution]:
-        """Attribute the lines around `seed` that follow in the same order in the recorded content and were added."""
         lines = self.attributor.lines_of(change.after_blob) or ()
         added = {n for n in added_numbers(change, len(lines)) if is_proved_line(change, n)}
         offsets = [0]
@@ -263,9 +256,6 @@ def attribute_neighbours(
 def lines_gone_from_source(
     attributor: LineAttributor, pairs: Sequence[tuple[GitLine, GitLine]]
 ) -> tuple[set[int], set[int]]:
-    """Return the lines without growth in number of occurrences, and the worded lines from a single place. A copy leaves
-    the original in place and is new. Among many equal lines no line can be identified.
-    """
     names_by_pair = [content_names(to.version, origin.version.path_in_tree) for to, origin in pairs]
     names = {name for both in names_by_pair for name in both}
     attributor.load_named(names)
@@ -282,7 +272,6 @@ def lines_gone_from_source(
 
 
 def content_names(version: FileVersion, path: str) -> tuple[str, str]:
-    """Return the git names of a file's contents before and after the change of `version`."""
     if not version.has_commit:
         return f"HEAD:{path}", f"{version.commit}:{path}"
     commit = version.previous.partition(" ")[0] if version.previous else f"{version.commit}^"

@@ -97,7 +97,6 @@ class OriginalVersions:
     def find_other_changes(
         self, versions: Sequence[FileVersion], present: Iterable[str]
     ) -> dict[str, list[CommittedChange]]:
-        """Return by path the changes in commits that the history of `present` lacks."""
         paths = sorted({version.path_in_tree for version in versions})
         commits = sorted({version.commit for version in versions})
         since = int(self.histories.recorded_since - SLACK_S)
@@ -114,7 +113,6 @@ class OriginalVersions:
         return changes
 
     def find_original_lines(self, version: FileVersion, blob: str, changes: Sequence[CommittedChange]) -> OriginalLines:
-        """Return the lines of a version's original; empty without one."""
         histories, parent = self.histories, self.histories.parent_blob(version)
         histories.load_hunks([(parent, blob)])
         wanted, numbers = self.replacements(parent, blob), self.added_numbers(parent, blob)
@@ -156,7 +154,6 @@ class OriginalVersions:
         return {}
 
     def blame_original(self, tip: CommittedChange, repeated_by: Mapping[int, int]) -> OriginalLines:
-        """Return the lines of a commit's file as git blames them, by the numbers of the lines that repeat them."""
         prefix, runs = self.histories.prefix, make_spans(repeated_by)
         ranges = [f"-L{first},{last}" for first, last in runs] if len(runs) <= MAX_RANGES else []
         path = prefix.path_for_git(path_from_workspace(tip.path, prefix))
@@ -175,7 +172,6 @@ class OriginalVersions:
         return [(tuple(removed), tuple(added)) for removed, added in found]
 
     def lines_around(self, before: str | None, after: str) -> list[Sequence[bytes]]:
-        """Return the lines before and behind each hunk."""
         lines = self.histories.lines_of(after) or ()
         ranges = [hunk.new_range for hunk in self.histories.hunks_by_pair.get((before, after), ())]
         return [

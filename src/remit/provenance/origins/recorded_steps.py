@@ -142,7 +142,6 @@ def possible_routes(
 
 
 def route_back(blob: str, parent: str | None, history: FileHistory, bound: int) -> Route:
-    """Return the chain of steps that ends in a content, followed backwards from entry `bound`."""
     before = parent if parent is None or parent in history.positions_by_content or parent in history.first_seen else ""
     key = (blob, before, bound)
     if key in history.routes_back:
@@ -178,10 +177,6 @@ def step_leading_to(content: str, history: FileHistory, bound: int) -> tuple[His
 
 
 def position_written(content: str, history: FileHistory, bound: int, before: Collection[str | None] = ()) -> int | None:
-    """Return the position of the newest entry that wrote a content: a call's own entry, otherwise an entry observed
-    before any call, otherwise an unproved entry. An entry from a content in `before` comes first. git writes no
-    content, and a call returning to an existing content does not either, as by `git stash pop`.
-    """
     recorded, positions = history.recorded, history.positions_by_content.get(content, [])
     earlier = positions[: bisect_left(positions, bound)]
     calls = [i for i in earlier if not recorded[i].observed]

@@ -96,7 +96,6 @@ class UnattributedLines:
     def change_contents(
         self, lines: Iterable[GitLine], attributions: Mapping[int, Attribution]
     ) -> Iterator[tuple[GitLine, Collection[str], Sequence[bytes], Sequence[bytes]]]:
-        """Yield the lines whose record changed their file, with the file's records, and its lines before and after."""
         by_path: dict[str, dict[str, RecordedChange]] = {}
         changed: list[tuple[GitLine, RecordedChange]] = []
         for line in lines:
@@ -125,7 +124,6 @@ class UnattributedLines:
         return result
 
     def attribute_reformatted(self, suspects: Sequence[GitLine], depth: int) -> dict[int, Attribution]:
-        """Attribute lines that only changed their layout, following up to `depth` layouts."""
         versions = [v for v in dict.fromkeys(line.version for line in suspects) if v.previous][:MAX_LAYOUT_COMMITS]
         versions = [version for version in versions if not self.attributor.only_adds_one_block(version)]
         self.attributor.load_hunks(pair for version in versions if (pair := self.content_pair(version)))
@@ -157,7 +155,6 @@ class UnattributedLines:
         return (parent, blob) if blob and parent else None
 
     def attribute_previous_version(self, version: FileVersion, numbers: set[int], depth: int) -> dict[int, Attribution]:
-        """Attribute those lines of the version before `version`."""
         commit, _, path = (version.previous or "").partition(" ")
         spans = (f"-L{low},{high}" for low, high in make_spans(numbers)[:MAX_RUNS])
         try:
@@ -184,10 +181,6 @@ class UnattributedLines:
     def find_swapped_copies(
         self, path: str, arguments: Sequence[str], suspects: Sequence[GitLine]
     ) -> dict[int, Attribution]:
-        """Attribute lines exchanged by git with an equal line, by line of the file in question. For a copy above the
-        original, git calls the lower line new. If records cover every step between two versions, lines are followed by
-        the records.
-        """
         if any(argument.startswith("-") and not argument.startswith("-L") for argument in arguments):
             return {}
         lines_by_version: dict[FileVersion, list[GitLine]] = {}
@@ -206,7 +199,6 @@ class UnattributedLines:
         return found
 
     def follow_by_records(self, version: FileVersion, path: str, arguments: Sequence[str]) -> dict[int, Attribution]:
-        """Return the attributions of the lines for which git and the records disagree about one version."""
         attributor = self.attributor
         commit, _, old = (version.previous or "").partition(" ")
         revision = [version.commit] if version.has_commit else []
@@ -323,7 +315,6 @@ class ReappliedLines:
         return result
 
     def find_arrivals(self, lines: Sequence[GitLine]) -> list[ArrivedLines]:
-        """Return the steps that brought the lines, if the records tell them for certain and not the author."""
         arrivals: dict[tuple[FileVersion, int], ArrivedLines] = {}
         routes = {version: self.attributor.certain_routes(version) for version in {line.version for line in lines}}
         for line in lines:
@@ -338,7 +329,6 @@ class ReappliedLines:
         return list(arrivals.values())
 
     def find_arrival_step(self, route: Route, number: int) -> tuple[int | None, int]:
-        """Return the index of the step that brought a line, and the line's number after that step."""
         for position in reversed(range(len(route))):
             step = route[position]
             hunks = step.hunks
@@ -350,7 +340,6 @@ class ReappliedLines:
         return None, number
 
     def carry_to_arrival(self, arrival: ArrivedLines, expected: ExpectedLines) -> dict[int, Attribution]:
-        """Carry the attributions of earlier calls to the arrived content."""
         attributor, step = self.attributor, arrival.step
         entries = attributor.history_at_version(arrival.version).recorded
         earlier = FileHistory([entry for entry in entries if entry.seq < arrival.seq])

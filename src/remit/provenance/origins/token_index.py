@@ -58,7 +58,6 @@ class TokenMarks(Struct, frozen=True):
         return not self.words.isdisjoint(word_marks(line)) and self.runs_are_present(line)
 
     def runs_are_present(self, line: bytes) -> bool:
-        """Return whether a line may be part of a recorded one, or begin with its end: no formatter wraps in a token."""
         for whole, *ends in run_marks(line):
             if not self.lines.isdisjoint(ends):
                 return True
@@ -133,7 +132,6 @@ class TokenIndex:
 
     @cached_property
     def newest_marks(self) -> tuple[frozenset[ChangedFile], dict[int, list[ChangedFile]]]:
-        """The newest calls with known marks, and the calls by mark."""
         marked: set[ChangedFile] = set()
         changes_by_mark: dict[int, list[ChangedFile]] = {}
         for row in self.index.list_put_marks_of({change.id for change in self.newest_calls}):
@@ -165,9 +163,6 @@ class TokenIndex:
         return self.marks_by_path[path]
 
     def load_marks(self, path: str | None) -> TokenMarks | None:
-        """Load the marks of a path, or of the whole index within the size limit. For a path with half of the marks, the
-        marks of the whole index serve both questions.
-        """
         size = self.index.count_put_mark_bytes()
         if path is None and size > self.most_bytes:
             return None
@@ -178,7 +173,6 @@ class TokenIndex:
         return (self.marks_of_path(None) if path and 2 * own_bytes >= size else None) or unite_marks(rows)
 
     def index_all(self, must_stop: Callable[[], bool], batch: int) -> bool:
-        """Index unread records in batches until `must_stop`; return whether more remain."""
         previous: tuple[RecordedChange, ...] = ()
         while (changes := self.index.list_changes_without_marks(None, batch)) not in ((), previous):
             if must_stop():
@@ -231,7 +225,6 @@ def word_marks(line: bytes) -> tuple[int, ...]:
 
 @lru_cache(MAX_UNREAD_RECORDS * BATCH_CONTENTS)
 def line_marks(line: bytes) -> tuple[int, ...]:
-    """Return the marks of the stripped line, of its token runs, and of its ends."""
     tokens = tokens_without_commas(line)
     runs = [run_mark(three) for three in zip(tokens, tokens[1:], tokens[2:], strict=False)]
     ends = [line_end_mark(tokens[-count:]) for count in range(1, min(TOKENS_PER_RUN, len(tokens)) + 1)]
@@ -240,7 +233,6 @@ def line_marks(line: bytes) -> tuple[int, ...]:
 
 @lru_cache(MAX_UNREAD_RECORDS * BATCH_CONTENTS)
 def run_marks(line: bytes) -> tuple[tuple[int, ...], ...]:
-    """Return for each run of a line its mark, and the marks of the line ends that may occur in the run."""
     tokens = tokens_without_commas(line)
     starts = range(0, len(tokens) - TOKENS_PER_RUN + 1, TOKENS_PER_RUN)
     return tuple(

@@ -88,7 +88,6 @@ def read_committed_lines(
 def attribute_committed_versions(
     attributor: LineAttributor, versions: Sequence[FileVersion]
 ) -> Mapping[FileVersion, Attributions]:
-    """Return the attribution of each line of each version by the records. Results of earlier questions are read."""
     if not attributor.has_records:
         return {}
     kept = KeptAttributions(attributor, "patch")
@@ -130,7 +129,6 @@ OpenFiles: TypeAlias = dict[str, list[FileLine | None]]
 def replay_patch(
     patch: FilePatch, attributions: Attributions, files: OpenFiles
 ) -> tuple[list[RemovedLine], list[FileLine]]:
-    """Apply one patch to the files; return the removed and the inserted lines."""
     old_texts, new_texts = (list(map(strip_whitespace, texts)) for texts in (patch.old, patch.new))
     if patch.path is None:
         current = zip_longest(old_texts, files.pop(patch.source or "", []), fillvalue=None)
@@ -157,7 +155,6 @@ def replay_patch(
 
 
 def pop_last(texts: list[bytes], count: int) -> list[bytes]:
-    """Remove and return the last `count` texts, padded with empty ones."""
     start = max(0, len(texts) - count)
     popped = texts[start:]
     del texts[start:]
@@ -165,7 +162,6 @@ def pop_last(texts: list[bytes], count: int) -> list[bytes]:
 
 
 def match_moved_lines(removed: list[RemovedLine], inserted: list[FileLine]) -> None:
-    """Let removed lines live on that the same commit inserted elsewhere."""
     positions: dict[bytes, list[int]] = {}
     for number, line in enumerate(inserted):
         positions.setdefault(line.text, []).append(number)
@@ -266,7 +262,6 @@ class RecordCounts(Struct):
 
 
 def count_records(index: Index, by: Filters, model: str | None = None) -> RecordCounts:
-    """Count the selected records. Changes and session starts name a model; records without one match every model."""
     mutations = index.iterate_records(event="mutation")
     counts = RecordCounts(frozenset(str(document["id"]) for document in mutations))
     models: dict[str, str] = {}
@@ -294,7 +289,6 @@ def finish_approvals(answers: ApprovalFigures) -> None:
 def count_record(
     counts: RecordCounts, document: dict[str, Any], body: dict[str, Any], model: str | None, names: IntentNames
 ) -> None:
-    """Count one record."""
     event = str(body.get("event"))
     origin = (document.get("tool", {}).get("name"), model, names.find_name(body))
     groups = counts.groups.groups_of(*origin)
@@ -499,7 +493,6 @@ def count_durable_lines(lives: Sequence[LineLife], days: int, now: float) -> Dur
 
 
 def add_line_counts(counts: RecordCounts, lives: Sequence[LineLife], files: Sequence[FileFigures]) -> None:
-    """Add the fate of lines to the figures of each agent, model and intent."""
     for life in lives:
         for group in counts.groups.groups_of(*counts.origin[life.record]):
             group.accepted += 1
@@ -590,9 +583,6 @@ def find_receiving_files(blamer: Blamer, sizes: Mapping[str, int], recorded: Col
 
 
 def measure_file(path: str, kinds: Counter[LineKind], counts: RecordCounts, *, selective: bool) -> FileFigures:
-    """Return the lines of a file at HEAD by origin. With `selective`, leave out lines of agents without a local record:
-    their time is unknown.
-    """
     by_agents = [kind for kind in kinds if kind.origin == "ai"]
     wanted = [kind for kind in by_agents if (kind.record in counts.origin if kind.record else not selective)]
     ai = sum(kinds[kind] for kind in wanted)

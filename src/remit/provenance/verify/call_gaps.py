@@ -83,7 +83,6 @@ def read_tool_calls(agent: str, path: Path, is_time_up: Callable[[], bool]) -> I
 
 
 def read_recorded_calls(index: Index, since: str) -> tuple[RecordedCalls, tuple[str, ...]]:
-    """Return the recorded calls, and the calls with a result but no decision."""
     found = {event: index.find(event=event, since=since, limit=MAX_RECORDS) for event in CALL_EVENTS}
     # Of a kind with too many records, the oldest are unknown: nothing before them is judged.
     cut = [str(documents[-1]["timestamp"]) for documents in found.values() if len(documents) == MAX_RECORDS]

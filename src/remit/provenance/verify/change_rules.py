@@ -156,7 +156,6 @@ def check_file(
     about: Mapping[str, Any],
     base: BasePolicy | None = None,
 ) -> Iterator[RuleFinding]:
-    """Yield the findings on one file; `did` describes the change in words."""
     path, intent = str(file["path"]), body.get("intent_id")
     # A person approved a change of exactly these files: the call named them, and the approval settled every finding.
     decision: Document = body.get("decision", {})
@@ -218,7 +217,6 @@ def describe_scope(scope: Scope | None) -> str:
 
 
 def check_decision(decision: Document, body: Document, about: Mapping[str, Any]) -> Iterator[RuleFinding]:
-    """Yield the findings on the whole change: approval and class."""
     path = next((str(file["path"]) for file in body.get("files", [])), "")
     if by := decision.get("grant") or decision.get("approved_by"):
         message = f"let through by {decision.get('approved_by') or 'person'}: {by}"

@@ -106,7 +106,6 @@ def read_hunk_patches(git: Git, ends: CompareEnds) -> Iterator[HunkPatch]:
 
 
 def split_hunks(patch: FilePatch) -> Iterator[tuple[list[bytes], list[bytes]]]:
-    """Yield the removed and the added lines of each hunk."""
     old = new = 0
     for hunk in patch.hunks:
         yield patch.old[old : old + hunk.old_lines], patch.new[new : new + hunk.new_lines]
@@ -217,7 +216,6 @@ def clean_lines(lines: Sequence[bytes], patterns: Sequence[re.Pattern[str]]) -> 
 
 
 def list_authors(blamer: Blamer, ends: CompareEnds, patch: FilePatch, total: int) -> list[HunkAuthor]:
-    """Return the author of each hunk of a file."""
     by_line: dict[int, BlamedLine] = {}
     spans = [(hunk.new, hunk.new + hunk.new_lines - 1) for hunk in patch.hunks if hunk.new_lines]
     if patch.path is not None and spans:
@@ -238,7 +236,6 @@ def list_authors(blamer: Blamer, ends: CompareEnds, patch: FilePatch, total: int
 
 
 def join_authors(lines: Sequence[BlamedLine]) -> HunkAuthor:
-    """Return the author of lines: the author of most agents' lines, or `mixed` beside lines of a different origin."""
     worded = [line for line in lines if line.content.strip()] or list(lines)
     origins = {line.origin for line in worded}
     by_agents = Counter(line.record for line in worded if line.origin in ("ai", "mixed"))
@@ -253,7 +250,6 @@ def join_authors(lines: Sequence[BlamedLine]) -> HunkAuthor:
 
 
 def find_remover(blamer: Blamer, ends: CompareEnds, patch: FilePatch) -> HunkAuthor:
-    """Return the author of what a file lost: the newest of the recorded calls between the two contents."""
     prefix = blamer.attributor.prefix
     names = [
         None if path is None else f"{commit}:{prefix.path_in_tree(path)}"

@@ -77,7 +77,6 @@ def compare_contents(documents: Sequence[Document], store: ContentStore) -> Comp
 
 
 def find_mismatches(document: Document, file: Document, side: str, content: bytes) -> Iterator[RuleFinding]:
-    """Yield the recorded hashes not matched by the content."""
     about = {"record": str(document["id"]), "path": str(file["path"])}
     recorded, actual = file[side].get("sha256"), sha256(content)
     if recorded and recorded != actual:

@@ -74,7 +74,6 @@ def calls_between(attributor: LineAttributor, path: str, before: str | None, aft
 def trace_back(
     changes: Iterable[RecordedChange], after: str | None, before: str | None
 ) -> tuple[list[RecordedChange], str | None]:
-    """Return the changes that led to `after`, and the content before them, at best `before`."""
     chain: list[RecordedChange] = []
     for change in changes:
         if change.after_blob != after or change.after_blob == change.before_blob:
@@ -89,7 +88,6 @@ def trace_back(
 def content_continued_from(
     attributor: LineAttributor, calls: Iterable[RecordedChange], before: str | None, after: str | None
 ) -> str | None:
-    """Return the newest content of a call with distinctive own lines still in `after`."""
     later = [c for c in takewhile(lambda change: change.after_blob != before, calls) if c.after_blob]
     if after is None or not later:
         return None
@@ -220,7 +218,6 @@ def measure_evidence(
 def find_line_sources(
     blamer: Blamer, added: Sequence[Addition], keys: Sequence[bytes], grades: Collection[str]
 ) -> Iterator[tuple[CommitAndPath, LineSources]]:
-    """Yield each change with added text, with the evidence of the lines."""
     attributor = blamer.attributor
     attributed = dict(NoteWriter(blamer).attribute_additions(added)) if attributor.has_records else {}
     versions = {addition: version_of_addition(addition, attributor.prefix) for addition in added}

@@ -72,7 +72,6 @@ def find_broken_constraints(
 
 
 def collect_outcomes(documents: Iterable[dict[str, Any]], undone: Container[tuple[str, str]]) -> dict[str, FileOutcome]:
-    """Return the outcome of these records, oldest first, per file, without changes undone after their call."""
     outcomes: dict[str, FileOutcome] = {}
     for document in documents:
         body: dict[str, Any] = body_of(document)
@@ -218,7 +217,6 @@ def read_agent_changes(index: Index, within: CommitRange | None) -> Iterator[Doc
 
 @lru_cache(256)
 def parse_kept_intents(load_intents_file: LoadIntentsFile, digest: str) -> dict[str, Intent]:
-    """Return the intents of the kept intents file; empty if lost or altered."""
     # Imported here for start-up speed: loads a YAML parser.
     from remit.workspace.intents_file.parse import parse_intents
 

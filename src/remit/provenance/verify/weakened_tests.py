@@ -159,7 +159,6 @@ def shorten_beginning(text: str) -> str:
 
 
 def blank_non_code(source: SourceFile) -> bytes:
-    """Return the content with comments and strings blanked, keeping line breaks."""
     text = bytearray(source.content)
     pending = [source.root]
     while pending:
@@ -207,7 +206,6 @@ def find_weakened_tests(index: Index, store: ContentStore, within: CommitRange |
 
 
 def describe_weakening(path: str, changes: SuiteChanges) -> str:
-    """Describe how a file's tests were weakened, without moved tests; empty if not weakened."""
     change, total = changes.tests[path][0], changes.total
     lost = {name: -n for name, n in changes.named[path].items() if n < 0}
     others = [named for other, named in changes.named.items() if other != path]
@@ -222,7 +220,6 @@ def describe_weakening(path: str, changes: SuiteChanges) -> str:
 def collect_test_changes(
     index: Index, store: ContentStore, within: CommitRange | None
 ) -> dict[IntentOrSession, SuiteChanges]:
-    """Return the test changes by agents' calls, by intent or session; unavailable contents are skipped."""
     changes: dict[IntentOrSession, SuiteChanges] = {}
     undone = find_undone_paths(index.iterate_records(event="restore"))
     documents = index.iterate_records(event="mutation")

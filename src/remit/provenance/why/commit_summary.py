@@ -135,7 +135,6 @@ def describe_commits(git: Git, shas: Iterable[str]) -> tuple[CommitDetails, ...]
 
 
 def describe_commit(git: Git, sha: str) -> CommitDetails | None:
-    """Return a commit; the pull request comes from the message, or from the merge into HEAD."""
     found = read_message(git, sha)
     if found is None:
         return None

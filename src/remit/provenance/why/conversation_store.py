@@ -53,7 +53,6 @@ def open_database(path: Path) -> sqlite3.Connection:
 
 
 def create_tables(database: sqlite3.Connection) -> sqlite3.Connection:
-    """Create the tables. Deleted content is overwritten on disk."""
     database.execute("PRAGMA synchronous=NORMAL")
     database.execute("PRAGMA secure_delete=ON")
     if database.execute("PRAGMA user_version").fetchone()[0] != VERSION:
@@ -220,7 +219,6 @@ class Conversations:
         return count
 
     def read_transcript(self, source: TranscriptSource, now: float) -> int:
-        """Read one transcript on from the last position, and store the entries with the position reached."""
         transcript, position = self.find_transcript(source)
         start, chunks = read_lines_after(Path(source.path), position)
         count, offset = 0, start.offset
@@ -253,7 +251,6 @@ class Conversations:
         return (row[0], ReadPosition(row[1], row[2])) if row else (None, ReadPosition())
 
     def store_entries(self, transcript: int, entries: Sequence[TranscriptEntry]) -> int:
-        """Store the redacted entries, without the results of calls that name a file of secrets; return their number."""
         query = "SELECT call_id FROM entries WHERE transcript=? AND private AND call_id<>''"
         private = {row[0] for row in self.database.execute(query, (transcript,))}
         private |= {entry.call_id for entry in entries if entry.private and entry.call_id}
@@ -270,11 +267,9 @@ class Conversations:
         return len(rows)
 
     def redact_and_cut(self, text: str, max_chars: int) -> str:
-        """Redact a text and cut it to `max_chars`."""
         return escape_surrogates(redact(text[: max_chars + REDACTION_MARGIN_CHARS], self.patterns)[:max_chars])
 
     def delete_expired(self, now: float) -> None:
-        """Delete entries older than the configured time; the transcript position stays."""
         oldest = now - self.retain_days * DAY_S
         bounds = (f"{datetime.fromtimestamp(max(0.0, oldest), UTC):%Y-%m-%dT%H:%M:%S}Z", oldest)
         with self.begin_write() as database:
@@ -298,7 +293,6 @@ class Conversations:
         return self.select_first(query, session, arguments_sha256, before) if arguments_sha256 else None
 
     def find_prompt(self, call: ConversationEntry) -> ConversationEntry | None:
-        """Return the last user text before the call, by a person or a parent agent."""
         query = f"{SELECT_BY_TRANSCRIPT} AND e.id<? AND e.role='user' ORDER BY e.id DESC"
         return self.select_first(query, call.transcript, call.id)
 

@@ -21,18 +21,9 @@ from remit.provenance.map.change_classes import add_computed_classes
 from remit.provenance.origins.attributor import LineAttributor
 from remit.provenance.origins.evidence_grades import GRADES, LIKELY
 from remit.provenance.origins.intent_names import UNSURE_MARK
+from remit.provenance.why import explanation
 from remit.provenance.why.commit_summary import describe_commits
 from remit.provenance.why.conversation_store import AgentSession, Conversations, OpenConversations, find_talk
-from remit.provenance.why.explanation import (
-    Approval,
-    Cause,
-    Denial,
-    Explanation,
-    LaterEdit,
-    Passage,
-    Talk,
-    VerificationRun,
-)
 from remit.workspace.contents.content_store import ContentStore
 from remit.workspace.git.command import Git, GitError
 from remit.workspace.git.repository import parse_batch_output
@@ -85,7 +76,6 @@ class PastIntents:
 
 
 def find_own_intent(document: IntentsDocument | None, label: str, uid: str | None) -> Intent | None:
-    """Return the intent with the uid, otherwise with the label."""
     intents = document.intents if document else ()
     found = [i for i in intents if (identify(i) == uid if uid else split_id(i.id)[0] == label)]
     return found[0] if len(found) == 1 else None
@@ -108,8 +98,7 @@ class CauseBuilder:
         self.diff_count = 0
         self.remarks: set[str] = set()
 
-    def build_cause(self, document: dict[str, Any], line: str, *, proved: bool = True) -> Cause:
-        """Return the cause of one record for the text `line`; if not `proved`, the call only ran at the time."""
+    def build_cause(self, document: dict[str, Any], line: str, *, proved: bool = True) -> explanation.Cause:
         index, body = self.index, body_of(document)
         call: dict[str, Any] = body.get("call", {})
         at, session, intent = str(document["timestamp"]), body.get("session_id"), body.get("intent_id")
@@ -131,7 +120,7 @@ class CauseBuilder:
         diff = self.make_diff(body)
         lines = (diff or "").split("\n")
         added = (n for n, found in enumerate(lines) if found.startswith("+"))
-        return Cause(
+        return explanation.Cause(
             record=str(document["id"]),
             at=at,
             by=by,
@@ -161,7 +150,7 @@ class CauseBuilder:
             checks=find_verifications(index, intent, at),
         )
 
-    def find_talk(self, body: dict[str, Any], at: str) -> Talk | None:
+    def find_talk(self, body: dict[str, Any], at: str) -> explanation.Talk | None:
         session: str | None = body.get("session_id")
         if self.conversations is None or session is None:
             return None
@@ -194,7 +183,6 @@ class CauseBuilder:
 
 
 def find_changed_file(body: dict[str, Any], path: str) -> dict[str, Any] | None:
-    """Return the record's entry for a file; its only entry if the file had another name."""
     files: list[dict[str, Any]] = body.get("files", [])
     entry = next((file for file in files if file.get("path") == path), None)
     return entry or (files[0] if len(files) == 1 else None)
@@ -209,7 +197,7 @@ def recorded_path(body: dict[str, Any], path: str) -> str:
     return str(file["path"]) if file else path
 
 
-def find_denials(index: Index, session: str | None, path: str, at: str) -> tuple[Denial, ...]:
+def find_denials(index: Index, session: str | None, path: str, at: str) -> tuple[explanation.Denial, ...]:
     """Return the session's denials before the edit, newest first: of the file, and any since its last change."""
     if session is None:
         return ()
@@ -222,15 +210,12 @@ def find_denials(index: Index, session: str | None, path: str, at: str) -> tuple
     newest = sorted({str(document["id"]): document for document in documents}.items(), reverse=True)[:MAX_DENIALS]
     violations = [(str(found["timestamp"]), body_of(found).get("violation", {})) for _, found in newest]
     return tuple(
-        Denial(time, str(violation.get("error_type")), sanitise_line(str(violation.get("error", "")), 300))
+        explanation.Denial(time, str(violation.get("error_type")), sanitise_line(str(violation.get("error", "")), 300))
         for time, violation in violations
     )
 
 
-def find_approvals(index: Index, session: str | None, call_id: str | None, at: str) -> tuple[Approval, ...]:
-    """Return the approval of the call, with the person's words. A grant has the id of the question, and may be from a
-    different session; a grant for a single call is the session's newest.
-    """
+def find_approvals(index: Index, session: str | None, call_id: str | None, at: str) -> tuple[explanation.Approval, ...]:
     if session is None or not call_id:
         return ()
     uses = index.find(event="tool_use", session_id=session, until=at, limit=50)
@@ -245,15 +230,14 @@ def find_approvals(index: Index, session: str | None, call_id: str | None, at: s
     approvals = (body_of(document).get("approval", {}) for document in answers)
     allowed = (a for a in approvals if a.get("answer") == "allow" and (own_session or a.get("id") in grants))
     words = next((str(approval.get("words") or "") for approval in allowed), "")
-    return (Approval(str(decision["approved_by"]), words, decision.get("grant")),)
+    return (explanation.Approval(str(decision["approved_by"]), words, decision.get("grant")),)
 
 
-def find_verifications(index: Index, intent_id: str | None, at: str) -> tuple[VerificationRun, ...]:
-    """Return the first verifications under the intent after the edit, from any session."""
+def find_verifications(index: Index, intent_id: str | None, at: str) -> tuple[explanation.VerificationRun, ...]:
     documents = index.find(event="verification", intent_id=intent_id, since=at, limit=200) if intent_id else []
     runs = ((str(document["timestamp"]), body_of(document)) for document in documents[::-1][:MAX_CHECKS])
     return tuple(
-        VerificationRun(time, sanitise_line(str(body.get("command") or ""), 200), body.get("exit_code"))
+        explanation.VerificationRun(time, sanitise_line(str(body.get("command") or ""), 200), body.get("exit_code"))
         for time, body in runs
     )
 
@@ -284,7 +268,7 @@ class Explainer:
         self.blamer, self.store, self.grades = blamer, store, grades
         self.open_conversations, self.document = open_conversations, document
 
-    def explain(self, path: str, lines: tuple[int, int] | None = None) -> Explanation:
+    def explain(self, path: str, lines: tuple[int, int] | None = None) -> explanation.Explanation:
         """Explain lines of `path` (from 1, inclusive), or all for None. Raises NoSuchLines, GitError."""
         blamed = [filter_by_grade(line, self.grades) for line in blame_lines(self.blamer, path, lines)]
         if self.open_conversations is None:
@@ -297,7 +281,7 @@ class Explainer:
 
     def explain_lines(
         self, path: str, blamed: Iterable[BlamedLine], conversations: Conversations | None
-    ) -> Explanation:
+    ) -> explanation.Explanation:
         blamer, passages, recorded = self.blamer, group_passages(blamed), quote_path(path)
         text_by_record = {p.record: p.text for p in reversed(passages) if p.record}
         records = sorted(text_by_record, reverse=True)
@@ -312,7 +296,7 @@ class Explainer:
         former = dict.fromkeys(recorded_path(body_of(document), recorded) for document in classified)
         names = [recorded, *(n for n in former if n != recorded and not (blamer.workspace.root / n).exists())]
         problems = {conversations.problem} if conversations and conversations.problem else set[str]()
-        return Explanation(
+        return explanation.Explanation(
             path=recorded,
             passages=passages,
             causes=causes,
@@ -333,29 +317,26 @@ def blame_lines(blamer: Blamer, path: str, lines: tuple[int, int] | None) -> lis
         raise NoSuchLines(error.message.strip().removeprefix("fatal: ")) from error
 
 
-def group_passages(lines: Iterable[BlamedLine]) -> tuple[Passage, ...]:
-    """Group consecutive lines with the same origin, commit and record."""
-    passages: list[Passage] = []
+def group_passages(lines: Iterable[BlamedLine]) -> tuple[explanation.Passage, ...]:
+    passages: list[explanation.Passage] = []
     for line in lines:
         last = passages[-1] if passages else None
         if last and passage_key(last) == passage_key(line) and last.end == line.line - 1:
             passages[-1] = replace(last, end=line.line)
         else:
             facts = (line.origin, line.commit, line.record, line.content[:MAX_LINE_CHARS], line.candidates)
-            passages.append(Passage(line.line, line.line, *facts, line.agent, line.intent_id, line.grade))
+            passages.append(explanation.Passage(line.line, line.line, *facts, line.agent, line.intent_id, line.grade))
     return tuple(passages)
 
 
-def passage_key(line: BlamedLine | Passage) -> tuple[str | None, ...]:
-    """Return the key that neighbouring lines share; without a record also the claimed agent and intent."""
+def passage_key(line: BlamedLine | explanation.Passage) -> tuple[str | None, ...]:
     likely = LIKELY if line.grade == LIKELY else None
     return (line.origin, line.commit, line.record, likely, *(() if line.record else (line.agent, line.intent_id)))
 
 
-def find_later_edits(attributor: LineAttributor, paths: Iterable[str], asked: dict[str, str]) -> tuple[LaterEdit, ...]:
-    """Return the edits of the file after the newest record in `asked`, newest first. `paths` are the file's names over
-    time. `asked` maps records to the text of the line asked about. Edits of the same lines are marked.
-    """
+def find_later_edits(
+    attributor: LineAttributor, paths: Iterable[str], asked: dict[str, str]
+) -> tuple[explanation.LaterEdit, ...]:
     newest = max(asked, default=None)
     if newest is None:
         return ()
@@ -369,16 +350,14 @@ def find_later_edits(attributor: LineAttributor, paths: Iterable[str], asked: di
     }
     later = [c for c in changes if c.id > newest and not c.came_from_git]
     chosen = [c for c in later[:-MAX_LATER_EDITS] if c.id in same_lines] + later[-MAX_LATER_EDITS:]
-    return tuple(LaterEdit(c.id, c.at, c.intent_id, c.session_id, c.id in same_lines) for c in reversed(chosen))
+    return tuple(
+        explanation.LaterEdit(c.id, c.at, c.intent_id, c.session_id, c.id in same_lines) for c in reversed(chosen)
+    )
 
 
 def changes_of_same_lines(
     attributor: LineAttributor, changes: Sequence[RecordedChange], text: str
 ) -> Iterator[RecordedChange]:
-    """Yield later changes of the lines inserted by the first of `changes` around the line `text`; without such lines,
-    of every inserted line.
-    """
-
     def hunks_between(before: str | None, after: str | None) -> tuple[Hunk, ...] | None:
         if after is None:
             return None

@@ -207,7 +207,6 @@ def render_passage(path: str, passage: Passage, cause: Cause | None, commit: Com
 
 
 def describe_author(cause: Cause | None, passage: Passage) -> str:
-    """Return author and intent of the edit; for unknown origin the candidates."""
     if passage.origin == "unknown" and passage.candidates:
         return f"changed while {' and '.join(map(describe_candidate, passage.candidates))}; nothing proves who wrote it"
     agent, intent = sanitise_line(passage.agent or "", 40), sanitise_line(passage.intent_id or "no intent", 40)
@@ -258,7 +257,6 @@ def render_author(cause: Cause) -> str:
 
 
 def render_intent(cause: Cause, length: TextLength) -> Iterator[str]:
-    """Yield the intent with the criteria at the time and now."""
     status = f" ({cause.intent_status})" if cause.intent_status else ""
     then = f", then {cause.intent_then}" if cause.intent_then else ""
     yield from render_part(
@@ -275,7 +273,6 @@ def render_intent(cause: Cause, length: TextLength) -> Iterator[str]:
 
 
 def render_diff(diff: str, focus: int, length: TextLength) -> Iterator[str]:
-    """Yield the diff around the line asked about."""
     lines = diff.rstrip("\n").split("\n")
     start = 0 if len(lines) <= length.diff else max(0, min(focus - 2, len(lines) - length.diff))
     chosen = lines[start : start + length.diff]

@@ -84,12 +84,10 @@ def step_of_entry(
 
 
 def call_keys(call_id: str, arguments_sha256: str) -> list[str]:
-    """Return the keys of a call: the id, if the agent's hooks give an id, and the hash of the arguments."""
     return [call_id] * bool(call_id) + [f"sha256:{arguments_sha256}"] * bool(arguments_sha256)
 
 
 def steps_by_call(records: Iterable[dict[str, Any]]) -> dict[str, list[StoryStep]]:
-    """Return the calls of a session by key, oldest first: without ids, several calls may share a key."""
     steps: dict[str, list[StoryStep]] = {}
     for document in records:
         body = body_of(document)
@@ -108,7 +106,6 @@ def steps_by_call(records: Iterable[dict[str, Any]]) -> dict[str, list[StoryStep
 
 
 def add_record(step: StoryStep, body: dict[str, Any]) -> StoryStep:
-    """Return the step with the facts of one more record."""
     files: list[dict[str, Any]] = body.get("files", [])
     paths, operations = (tuple(str(file.get(name)) for file in files) for name in ("path", "operation"))
     match body.get("event"):
@@ -133,7 +130,6 @@ def add_record(step: StoryStep, body: dict[str, Any]) -> StoryStep:
 
 
 def add_approval(consents: tuple[Consent, ...], body: dict[str, Any]) -> tuple[Consent, ...]:
-    """Add a question, or the answer to the newest question."""
     approval: dict[str, Any] = body.get("approval", {})
     is_question = body.get("event") == "approval_requested"
     if is_question or not consents:
@@ -147,7 +143,6 @@ def add_approval(consents: tuple[Consent, ...], body: dict[str, Any]) -> tuple[C
 
 
 def approval_steps(records: Iterable[dict[str, Any]]) -> Iterator[StoryStep]:
-    """Yield questions to a person without a call: a new intent, a wider scope. Older records name no call."""
     steps: dict[str, StoryStep] = {}
     for document in records:
         body = body_of(document)

@@ -118,7 +118,6 @@ def read_entries(text: str) -> tuple[BrainEntry, ...]:
 
 
 def parse_older_entries(lines: list[str]) -> Iterator[BrainEntry]:
-    """Yield entries of older tools: a heading with a date or time, followed by parts, up to a rule."""
     date, body = "", list[str]()
     for line in [*lines, "## "]:
         heading = OLD_HEADING.fullmatch(line)
@@ -131,7 +130,6 @@ def parse_older_entries(lines: list[str]) -> Iterator[BrainEntry]:
 
 
 def build_entry(kind: Kind, entry_id: str, date: str, lines: Iterable[str]) -> BrainEntry:
-    """Return an entry from its lines. A line without a part name continues the part before; at first, the lesson."""
     parts: dict[str, list[str]] = {}
     paths: list[str] = []
     at = "lesson"

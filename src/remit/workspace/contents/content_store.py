@@ -134,7 +134,6 @@ class RemitRepository:
             here.write_text("".join(f"{os.path.normpath(path)}\n" for path in places), "utf-8")
 
     def borrow_from(self, store: Path, folders: dict[str, int]) -> set[str]:
-        """Link the objects of a store, and return its packs. `folders` has the times of those that were read."""
         key, packs, packed_at = "" if store == self.objects else "own:", set[str](), -1
         # git adds a pack before removing its loose objects, so the folders are read again after a new pack.
         while packed_at != (packed_at := _folder_mtime_ns(store / "pack")):

@@ -106,7 +106,6 @@ class FastImport:
 
 
 def wait_for_end(process: subprocess.Popen[bytes]) -> None:
-    """Close the pipes and wait for the process to end."""
     for pipe in (process.stdin, process.stdout):
         if pipe is not None:
             with suppress(BrokenPipeError):  # the process ended before reading its input

@@ -57,7 +57,6 @@ def lock_folding(store: ContentStore, wait_s: float) -> Generator[None]:
 
 
 def fold_sealed(store: ContentStore) -> set[str]:
-    """Move the contents of the renamed file to their places, and remove it; return their names."""
     if not store.folding.path.exists():
         return set()
     entries = store.folding.list_entries()
@@ -149,7 +148,6 @@ def has_records_names(workspace: Workspace) -> bool:
 
 
 def find_ignored_paths(workspace: Workspace, paths: Sequence[bytes]) -> set[bytes]:
-    """Return the ignored paths. A path that git refuses to judge, as in a nested repository, counts as ignored."""
     query = b"".join(path + b"\0" for path in paths)
     try:
         out = Git(workspace.root).run("check-ignore", "-z", "--stdin", stdin=query, ok=(0, 1))

@@ -4,10 +4,9 @@ Programs that a repository's own settings name, which git would run on mere read
 (`~/.gitconfig`, the system's) are trusted; settings in the repository came with the repository, or from an agent.
 Source: git-config(1), gitattributes(5), githooks(5), read 2026-11.
 
-git opens a FIFO with the name of a file that git reads, and waits for a writer forever. A FIFO cannot be committed, and
-no setting comes from a FIFO. If git takes long, each such FIFO below its folder is opened for writing and closed again:
-git reads an empty file and continues. Source: fifo(7) of man-pages 6.9, dir.c and attr.c of git 2.39 to 2.51, read
-2026-11.
+git opens a FIFO in place of a file to read, and waits for a writer forever. A FIFO cannot be committed, and no setting
+comes from a FIFO. If git takes long, each FIFO below the folder is opened for writing and closed again: git reads an
+empty file and continues. Source: fifo(7) of man-pages 6.9, dir.c and attr.c of git 2.39 to 2.51, read 2026-11.
 """
 
 import os
@@ -267,7 +266,6 @@ def is_pipe(path: str) -> bool:
 
 
 def release_pipe(path: str) -> bool:
-    """Open and close a FIFO if a reader waits; return whether a reader did."""
     if not is_pipe(path):
         return False
     try:
@@ -362,7 +360,6 @@ def file_state(path: Path) -> tuple[int, ...]:
 
 @lru_cache(64)
 def read_settings_files(files: tuple[Path, ...], _states: tuple[tuple[int, ...], ...]) -> dict[str, str]:
-    """Return the settings of these files with includes. `_states` is part of the cache key only."""
     found: dict[str, str] = {}
     for file in files:
         try:

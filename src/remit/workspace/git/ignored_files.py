@@ -63,7 +63,6 @@ def read_index_flags(workspace: Workspace) -> IndexFlags:
 
 @lru_cache(64)
 def list_index_flags(root: Path, _state: tuple[int, ...]) -> IndexFlags:
-    """Ask git for the flags. `_state` is part of the cache key only."""
     overlooked: list[str] = []
     repositories: list[str] = []
     links: list[str] = []
@@ -292,7 +291,6 @@ def _read_committed_rules(workspace: Workspace, commit: str) -> dict[str, bytes]
 
 
 def _find_changed_rules(workspace: Workspace, prefix: str, found: IgnoredPaths, probe: Path) -> dict[str, bytes]:
-    """Return the current patterns above the ignored paths that differ from the commit's."""
     top = workspace.root.parents[prefix.count("/") - 1] if prefix else workspace.root
     ignored = (*found.by_folder.values(), *found.by_name)
     folders = {"", *(folder for path in ignored for folder in parent_folders(path))}

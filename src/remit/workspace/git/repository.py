@@ -227,7 +227,6 @@ def read_worktree_form(git: Git, prefix: str, blobs: Mapping[str, str], *options
 
 
 def _parse_filtered_batch(out: bytes, names: Sequence[str]) -> list[bytes]:
-    """Return the contents printed by `cat-file --batch` for these blobs; empty if the sizes do not add up."""
     contents: list[bytes] = []
     at = 0
     for name in names:

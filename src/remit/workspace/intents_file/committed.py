@@ -8,16 +8,9 @@ from remit.core.diff.contents import sha256
 from remit.core.intent import FINAL_STATUSES, INTENTS_FOLDER, LIST_FILE, Intent, IntentsDocument, Status
 from remit.workspace.git.command import Git
 from remit.workspace.git.repository import parse_batch_output
+from remit.workspace.intents_file import storage
 from remit.workspace.intents_file.edit import drop_fields, set_fields
 from remit.workspace.intents_file.parse import parse_intents, parse_single_intent
-from remit.workspace.intents_file.storage import (
-    FILE_SUFFIX,
-    VIEW_MARK,
-    EditRefused,
-    IntentFile,
-    join_layouts,
-    place_file,
-)
 from remit.workspace.place.workspace import ORCHESTRATION_FOLDER
 
 
@@ -33,7 +26,7 @@ def read_committed_files(git: Git, commit: str, prefix: str = "") -> dict[str, b
         about, _, name = row.partition(b"\t")
         mode, kind, blob = about.decode("ascii").split()
         path = os.fsdecode(name)
-        if kind == "blob" and mode != "120000" and path.endswith(FILE_SUFFIX):
+        if kind == "blob" and mode != "120000" and path.endswith(storage.FILE_SUFFIX):
             blobs[path] = blob
     if not blobs:
         return {}
@@ -43,19 +36,18 @@ def read_committed_files(git: Git, commit: str, prefix: str = "") -> dict[str, b
 
 
 def parse_committed_files(contents: Mapping[str, bytes]) -> IntentsDocument:
-    """Return the intents of such files."""
-    files: list[IntentFile] = []
+    files: list[storage.IntentFile] = []
     listed: bytes | None = None
     for path, content in contents.items():
         name = path.rpartition(f"{ORCHESTRATION_FOLDER}/")[2]
         if name == LIST_FILE:
-            listed = None if content.startswith(VIEW_MARK) else content
+            listed = None if content.startswith(storage.VIEW_MARK) else content
         else:
             placed, findings = parse_single_intent(content)
-            files.append(place_file(IntentFile(name, (), sha256(content), placed, tuple(findings))))
+            files.append(storage.place_file(storage.IntentFile(name, (), sha256(content), placed, tuple(findings))))
     known = frozenset(file.intent_id for file in files if file.intent_id)
     document = parse_intents(listed, known) if listed is not None else None
-    return join_layouts(document, files) if files else document or IntentsDocument()
+    return storage.join_layouts(document, files) if files else document or IntentsDocument()
 
 
 def read_committed_intents(git: Git, commit: str, prefix: str = "") -> dict[str, Intent]:
@@ -74,7 +66,7 @@ def change_committed_status(
         is_list = path.endswith(f"/{LIST_FILE}")
         if not (path.endswith(f"/{name}") if name else is_list):
             continue
-        with suppress(EditRefused, UnicodeDecodeError):
+        with suppress(storage.EditRefused, UnicodeDecodeError):
             text = content.decode()
             if is_list or status in (*FINAL_STATUSES, "BLOCKED"):
                 text = set_fields(text, intent_id, {"status": status}, now=now if is_list else None)

@@ -17,18 +17,9 @@ from msgspec.structs import replace
 
 from remit.core.intent import FINAL_STATUSES, Constraint, Criterion, Intent, is_intent_id, make_slug
 from remit.core.intents.validation import describe_constraint, parse_time
+from remit.workspace.intents_file import yaml_nodes
 from remit.workspace.intents_file.parse import IntentNode, Value, is_single_intent, list_intent_nodes, parse_intents
 from remit.workspace.intents_file.storage import EditRefused
-from remit.workspace.intents_file.yaml_nodes import (
-    UnreadableYaml,
-    YamlMapping,
-    YamlNode,
-    YamlScalar,
-    YamlSequence,
-    compose_nodes,
-    decode_yaml,
-    is_null,
-)
 
 FieldValue: TypeAlias = (
     str | bool | None | dict[str, str] | tuple[str, ...] | tuple[Constraint, ...] | tuple[Criterion, ...]
@@ -66,11 +57,11 @@ def set_fields(text: str, intent_id: str, changes: Mapping[str, FieldValue], *, 
         raise EditRefused(f"{unknown[0]!r} is no field that can be set; expected one of an intent's, not its id")
     source = IntentsSource(text)
     mapping = source.find_entry(intent_id).node
-    if not isinstance(mapping, YamlMapping) or mapping.aliased:
+    if not isinstance(mapping, yaml_nodes.YamlMapping) or mapping.aliased:
         raise EditRefused(f"{intent_id} is not written out as a mapping; edit the file by hand")
     old = next((i for i in source.document.intents if i.id == intent_id), None)
     wanted = changes if now is None else {**changes, "updated_at": now}
-    keys = {key.text: (key, value) for key, value in mapping.pairs if isinstance(key, YamlScalar)}
+    keys = {key.text: (key, value) for key, value in mapping.pairs if isinstance(key, yaml_nodes.YamlScalar)}
     splices: list[Splice] = []
     new: list[tuple[str, Value]] = []
     for name, value in wanted.items():
@@ -96,11 +87,11 @@ def drop_fields(text: str, intent_id: str, names: Sequence[str]) -> str:
     """Take the lines of fields out of an intent. Raises EditRefused, also where a field has no lines of its own."""
     source = IntentsSource(text)
     mapping = source.find_entry(intent_id).node
-    if not isinstance(mapping, YamlMapping) or mapping.aliased or mapping.flow:
+    if not isinstance(mapping, yaml_nodes.YamlMapping) or mapping.aliased or mapping.flow:
         raise EditRefused(f"{intent_id} is not written out as a mapping; edit the file by hand")
     splices: list[Splice] = []
     for key, value in mapping.pairs:
-        if isinstance(key, YamlScalar) and key.text in names:
+        if isinstance(key, yaml_nodes.YamlScalar) and key.text in names:
             start = _line_start(source.text, key.start)
             if source.text[start : key.start].strip(" "):
                 raise EditRefused(f"{key.text} has no lines of its own; edit the file by hand")
@@ -132,13 +123,10 @@ def render_intent_file(intent: Intent) -> str:
     return IntentsSource(text).apply([], [wanted], None)
 
 
-def _insert_block(source: "IntentsSource", mapping: YamlMapping, field: tuple[str, Value]) -> Splice:
-    """Put a new field of a file of one intent where a new file has it. Only the last word of life goes to the end: one
-    branch may end the intent while another adds a field.
-    """
+def _insert_block(source: "IntentsSource", mapping: yaml_nodes.YamlMapping, field: tuple[str, Value]) -> Splice:
     order = [name for names in FILE_BLOCKS for name in names]
     before = order[: order.index(field[0])] if field[0] in order else order
-    above = [value for key, value in mapping.pairs if isinstance(key, YamlScalar) and key.text in before]
+    above = [value for key, value in mapping.pairs if isinstance(key, yaml_nodes.YamlScalar) and key.text in before]
     lines = field_lines([field], mapping.column - 1)
     if field[0] not in order or not above:
         return source.insert_lines(_line_after(source.text, mapping), lines)
@@ -170,12 +158,12 @@ class IntentsSource:
         self.newline = "\r\n" if first > 0 and self.text[first - 1] == "\r" else "\n"
         content = _encode(text)
         try:
-            root = compose_nodes(decode_yaml(content))
-        except UnreadableYaml as error:
+            root = yaml_nodes.compose_nodes(yaml_nodes.decode_yaml(content))
+        except yaml_nodes.UnreadableYaml as error:
             raise EditRefused(f"line {error.line}, column {error.column}: {error}; mend the file first") from error
-        if root is not None and not isinstance(root, YamlMapping) and not is_null(root):
+        if root is not None and not isinstance(root, yaml_nodes.YamlMapping) and not yaml_nodes.is_null(root):
             raise EditRefused("the file is no mapping; mend it first")
-        self.root = root if isinstance(root, YamlMapping) else None
+        self.root = root if isinstance(root, yaml_nodes.YamlMapping) else None
         self.is_single = is_single_intent(root)
         self.active = None if self.root is None else find_value(self.root, "active_intents")
         """The value of `active_intents`, null included."""
@@ -185,8 +173,8 @@ class IntentsSource:
         def read_id(entry: IntentNode) -> str | None:
             if entry.key is not None:
                 return entry.key.text
-            node = find_value(entry.node, "id") if isinstance(entry.node, YamlMapping) else None
-            return node.text if isinstance(node, YamlScalar) else None
+            node = find_value(entry.node, "id") if isinstance(entry.node, yaml_nodes.YamlMapping) else None
+            return node.text if isinstance(node, yaml_nodes.YamlScalar) else None
 
         entries = () if self.active is None else list_intent_nodes(self.active)
         entries = (IntentNode(self.root),) if self.is_single and self.root is not None else entries
@@ -200,11 +188,9 @@ class IntentsSource:
         raise EditRefused(f"{intent_id!r} stands {len(found)} times in the file; expected once")
 
     def flow_text(self, value: Value) -> str:
-        """Return the value on a single line, spelled as JSON if the file is in braces."""
         return flow_text(value, strict=self.root is not None and self.root.flow)
 
     def insert_lines(self, at: int, lines: Sequence[str], end: int | None = None) -> Splice:
-        """Return whole lines for `at`, a line's start or the end of the text, in place of the lines up to `end`."""
         whole = "".join(line + self.newline for line in lines)
         is_broken = at > 0 and self.text[at - 1] != "\n"
         return at, at if end is None else end, self.newline + whole if is_broken else whole
@@ -240,8 +226,8 @@ def _encode(text: str) -> bytes:
         raise EditRefused(f"{text[error.start]!r} cannot be written as UTF-8") from error
 
 
-def find_value(mapping: YamlMapping, name: str) -> YamlNode | None:
-    return next((v for k, v in mapping.pairs if isinstance(k, YamlScalar) and k.text == name), None)
+def find_value(mapping: yaml_nodes.YamlMapping, name: str) -> yaml_nodes.YamlNode | None:
+    return next((v for k, v in mapping.pairs if isinstance(k, yaml_nodes.YamlScalar) and k.text == name), None)
 
 
 # -- the three changes ---------------------------------------------------------------------------------------
@@ -259,37 +245,37 @@ def _build_addition(source: IntentsSource, intent: Intent) -> list[Splice]:
         return [source.insert_lines(_line_after(text, root), [" " * (root.column - 1) + line for line in lines])]
     if active is not None and active.aliased and not root.flow:
         raise EditRefused("active_intents is an alias; edit the file by hand")
-    is_empty = (isinstance(active, YamlSequence) and not active.items) or (
-        isinstance(active, YamlMapping) and not active.pairs
+    is_empty = (isinstance(active, yaml_nodes.YamlSequence) and not active.items) or (
+        isinstance(active, yaml_nodes.YamlMapping) and not active.pairs
     )
     if (
         active is not None
         and not root.flow
-        and (is_null(active) or (is_empty and "\n" not in text[active.start : active.end]))
+        and (yaml_nodes.is_null(active) or (is_empty and "\n" not in text[active.start : active.end]))
     ):
         # An empty value on the line of its key: the value goes, the intent comes below.
         start = len(text[: active.start].rstrip(" "))
         lines = source.insert_lines(_line_after(text, active), item_lines(fields, root.column + 1, 2))
         return [(start, active.end, ""), lines]
-    if root.flow or not isinstance(active, YamlSequence | YamlMapping) or active.flow:
+    if root.flow or not isinstance(active, yaml_nodes.YamlSequence | yaml_nodes.YamlMapping) or active.flow:
         # In braces or brackets, spelled as JSON.
-        if isinstance(active, YamlMapping):
+        if isinstance(active, yaml_nodes.YamlMapping):
             own = flow_text(dict(fields[1:]), strict=True)
             return [_append_to_flow(active, f"{scalar_text(intent.id, strict=True)}: {own}")]
         item = flow_text(dict(fields), strict=True)
-        if isinstance(active, YamlSequence):
+        if isinstance(active, yaml_nodes.YamlSequence):
             return [_append_to_flow(active, item)]
         if active is None:
             return [_append_to_flow(root, f'"active_intents": [{item}]')]
         return [(active.start, active.end, f" [{item}]" if active.start == active.end else f"[{item}]")]
     margin = active.column - 1
-    if isinstance(active, YamlSequence):
+    if isinstance(active, yaml_nodes.YamlSequence):
         last, neighbours = active.items[-1], active.items[-2:]
         lines = item_lines(fields, margin, max(last.column - active.column, 2))
     else:
         last = active.pairs[-1][1]
         neighbours = (active.pairs[-2][1], active.pairs[-1][0]) if len(active.pairs) > 1 else ()
-        inner = last.column - 1 if isinstance(last, YamlMapping) and not last.flow else margin + 2
+        inner = last.column - 1 if isinstance(last, yaml_nodes.YamlMapping) and not last.flow else margin + 2
         lines = [" " * margin + f"{intent.id}:", *field_lines(fields[1:], inner)]
     if len(neighbours) == 2:
         between = text[_content_end(text, neighbours[0]) : neighbours[1].start].split("\n")[1:-1]
@@ -298,15 +284,15 @@ def _build_addition(source: IntentsSource, intent: Intent) -> list[Splice]:
 
 
 def _change_value(
-    source: IntentsSource, key: YamlScalar, node: YamlNode, before: FieldValue, value: FieldValue
+    source: IntentsSource, key: yaml_nodes.YamlScalar, node: yaml_nodes.YamlNode, before: FieldValue, value: FieldValue
 ) -> Splice:
     text = source.text
-    if isinstance(value, tuple) and isinstance(node, YamlSequence) and not node.aliased:
+    if isinstance(value, tuple) and isinstance(node, yaml_nodes.YamlSequence) and not node.aliased:
         splice = _change_items(source, node, before, value)
         if splice is not None:
             return splice
     end = _content_end(text, node)
-    if isinstance(value, str) and isinstance(node, YamlScalar):
+    if isinstance(value, str) and isinstance(node, yaml_nodes.YamlScalar):
         if _is_block_scalar(node) and _is_literal(value):
             literal = source.newline.join(_literal_lines(value, key.column + 1))
             return node.start, end, literal + source.newline if end == len(text) else literal
@@ -316,14 +302,14 @@ def _change_value(
             new = scalar_text(value, strict=node.style == '"')
     else:
         new = source.flow_text(plain_value(value))
-        if isinstance(node, YamlSequence | YamlMapping) and not node.flow and not node.aliased:
+        if isinstance(node, yaml_nodes.YamlSequence | yaml_nodes.YamlMapping) and not node.flow and not node.aliased:
             return text.index(":", key.end) + 1, end, f" {new}"
     is_glued = node.start > 0 and text[node.start - 1] not in " \n"
     return node.start, end, f" {new}" if is_glued else new
 
 
 def _change_items(
-    source: IntentsSource, node: YamlSequence, before: FieldValue, value: tuple[object, ...]
+    source: IntentsSource, node: yaml_nodes.YamlSequence, before: FieldValue, value: tuple[object, ...]
 ) -> Splice | None:
     """Replace the items after the unchanged ones; None if the list has to be written anew."""
     old = before if isinstance(before, tuple) and len(before) == len(node.items) else ()
@@ -346,9 +332,9 @@ def _change_items(
 
 def _build_removal(source: IntentsSource, entry: IntentNode) -> Splice:
     active, text = source.active, source.text
-    if active is None or active.aliased or not isinstance(active, YamlSequence | YamlMapping):
+    if active is None or active.aliased or not isinstance(active, yaml_nodes.YamlSequence | yaml_nodes.YamlMapping):
         raise EditRefused("active_intents is an alias; edit the file by hand")
-    parts = [(i, i) for i in active.items] if isinstance(active, YamlSequence) else list(active.pairs)
+    parts = [(i, i) for i in active.items] if isinstance(active, yaml_nodes.YamlSequence) else list(active.pairs)
     index = next(n for n, (_, value) in enumerate(parts) if value is entry.node)
     first, last = parts[index]
     if active.flow:
@@ -357,7 +343,7 @@ def _build_removal(source: IntentsSource, entry: IntentNode) -> Splice:
             return parts[index - 1][1].end, last.end, ""
         return first.start, parts[1][0].start if len(parts) > 1 else last.end, ""
     start = _line_start(text, first.start)
-    if isinstance(active, YamlSequence):
+    if isinstance(active, yaml_nodes.YamlSequence):
         # The dash may stand on a line of its own, with comments between the dash and the mapping.
         at = _line_after(text, active.items[index - 1]) if index else _line_start(text, active.start)
         dash = re.compile(rf"^ {{{active.column - 1}}}-(?=\s)", re.MULTILINE).search(text, at)
@@ -368,29 +354,27 @@ def _build_removal(source: IntentsSource, entry: IntentNode) -> Splice:
 # -- positions -----------------------------------------------------------------------------------------------
 
 
-def _is_block_scalar(node: YamlNode) -> bool:
-    return isinstance(node, YamlScalar) and node.style in ("|", ">")
+def _is_block_scalar(node: yaml_nodes.YamlNode) -> bool:
+    return isinstance(node, yaml_nodes.YamlScalar) and node.style in ("|", ">")
 
 
-def _last_leaf(node: YamlNode) -> YamlNode:
+def _last_leaf(node: yaml_nodes.YamlNode) -> yaml_nodes.YamlNode:
     while not node.aliased:
-        if isinstance(node, YamlMapping) and node.pairs and not node.flow:
+        if isinstance(node, yaml_nodes.YamlMapping) and node.pairs and not node.flow:
             node = node.pairs[-1][1]
-        elif isinstance(node, YamlSequence) and node.items and not node.flow:
+        elif isinstance(node, yaml_nodes.YamlSequence) and node.items and not node.flow:
             node = node.items[-1]
         else:
             break
     return node
 
 
-def _content_end(text: str, node: YamlNode) -> int:
-    """Return the offset after the value's last character, without trailing line ends."""
+def _content_end(text: str, node: yaml_nodes.YamlNode) -> int:
     leaf = _last_leaf(node)
     return len(text[: leaf.end].rstrip()) if _is_block_scalar(leaf) else leaf.end
 
 
-def _line_after(text: str, node: YamlNode) -> int:
-    """Return the start of the first line after the value, or the end of the text."""
+def _line_after(text: str, node: yaml_nodes.YamlNode) -> int:
     leaf = _last_leaf(node)
     if _is_block_scalar(leaf) and "+" in text[leaf.start :].split("\n", 1)[0]:
         return leaf.end  # `|+` keeps the blank lines after the text
@@ -399,7 +383,6 @@ def _line_after(text: str, node: YamlNode) -> int:
 
 
 def _skip_comments(text: str, at: int, column: int) -> int:
-    """Move the line start `at` past following comments that are indented by more than `column` spaces."""
     end = at
     for line in text[at:].splitlines(keepends=True):
         bare = line.strip()
@@ -416,8 +399,8 @@ def _line_start(text: str, at: int) -> int:
     return text.rfind("\n", 0, at) + 1
 
 
-def _append_to_flow(node: YamlMapping | YamlSequence, text: str) -> Splice:
-    parts = node.items if isinstance(node, YamlSequence) else [value for _, value in node.pairs]
+def _append_to_flow(node: yaml_nodes.YamlMapping | yaml_nodes.YamlSequence, text: str) -> Splice:
+    parts = node.items if isinstance(node, yaml_nodes.YamlSequence) else [value for _, value in node.pairs]
     at = parts[-1].end if parts else node.end - 1
     return at, at, f", {text}" if parts else text
 
@@ -439,7 +422,6 @@ def plain_value(value: FieldValue) -> Value:
 
 
 def plain_item(item: object) -> Value:
-    """Return a list item as written in the file. A constraint's text is left out if reading would derive the same."""
     match item:
         case Constraint(text=text, kind=str(kind), options=options):
             said = {} if text == describe_constraint(kind, options) else {"text": text}
@@ -483,7 +465,6 @@ def _literal_lines(text: str, margin: int) -> list[str]:
 
 
 def flow_text(value: Value, *, strict: bool = False) -> str:
-    """Return the value on a single line; `strict` spells as JSON does."""
     match value:
         case str():
             return scalar_text(value, strict=strict)

@@ -48,7 +48,6 @@ def require_same(intents: Iterable[Intent], texts: Iterable[str]) -> None:
 
 
 def cut_entry(source: IntentsSource, entry: IntentNode) -> str:
-    """Return the lines of an entry with the comments above and in it, at the margin; empty if it has no own lines."""
     node, key, text = entry.node, entry.key, source.text
     if not isinstance(node, YamlMapping) or node.flow or node.aliased or not node.pairs:
         return ""
@@ -68,7 +67,6 @@ def cut_entry(source: IntentsSource, entry: IntentNode) -> str:
 
 
 def list_comments_above(text: str, at: int) -> list[str]:
-    """Return the comment lines right above an entry."""
     found: list[str] = []
     for line in reversed(text[: text.rfind("\n", 0, at) + 1].split("\n")[:-1]):
         if not line.strip().startswith("#") or not line.startswith(" "):

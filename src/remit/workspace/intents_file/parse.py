@@ -22,26 +22,10 @@ from remit.core.intent import (
     is_intent_id,
     tell_apart,
 )
-from remit.core.intents.validation import (
-    FilePosition,
-    PlacedIntent,
-    check_ids,
-    describe_constraint,
-    parse_time,
-    validate_intents,
-)
+from remit.core.intents import validation
 from remit.core.scope.path_patterns import glob_error, is_absolute_pattern
 from remit.core.untrusted_input import sanitise_line
-from remit.workspace.intents_file.yaml_nodes import (
-    UnreadableYaml,
-    YamlMapping,
-    YamlNode,
-    YamlScalar,
-    YamlSequence,
-    compose_nodes,
-    decode_yaml,
-    is_null,
-)
+from remit.workspace.intents_file import yaml_nodes
 
 Choice = TypeVar("Choice", bound=str)
 Value: TypeAlias = "str | int | bool | None | list[Value] | dict[str, Value]"
@@ -62,8 +46,8 @@ _PLAIN_TAGS = frozenset({None, "!", *(f"tag:yaml.org,2002:{kind}" for kind in _T
 class IntentNode(Struct, frozen=True):
     """Position of an intent under `active_intents`. `key` is None in the list form."""
 
-    node: YamlNode
-    key: YamlScalar | None = None
+    node: yaml_nodes.YamlNode
+    key: yaml_nodes.YamlScalar | None = None
 
 
 def parse_intents(text: bytes, known: frozenset[str] = frozenset()) -> IntentsDocument:
@@ -75,13 +59,13 @@ def parse_intents(text: bytes, known: frozenset[str] = frozenset()) -> IntentsDo
     if (conflict := find_conflict(text)) is not None:
         return IntentsDocument((), (conflict,), digest)
     try:
-        root = compose_nodes(decode_yaml(text))
-    except UnreadableYaml as error:
+        root = yaml_nodes.compose_nodes(yaml_nodes.decode_yaml(text))
+    except yaml_nodes.UnreadableYaml as error:
         finding = LintFinding("YAML_PARSE_ERROR", "error", str(error), line=error.line, column=error.column)
         return IntentsDocument((), (finding,), digest)
     if root is not None and is_single_intent(root):
         placed, own = _read_intent(IntentNode(root))
-        own += () if placed is None else check_ids([placed])
+        own += () if placed is None else validation.check_ids([placed])
         return IntentsDocument((placed.intent,) if placed and placed.sound else (), tuple(own), digest)
     intents, findings = _read_root(root, known)
     return IntentsDocument(intents, tuple(sorted(findings, key=lambda f: (f.line, f.column))), digest)
@@ -103,27 +87,31 @@ def find_conflict(text: bytes) -> LintFinding | None:
 DOUBLED = "stands here a second time"
 
 
-def parse_single_intent(text: bytes) -> tuple[PlacedIntent | None, list[LintFinding]]:
+def parse_single_intent(text: bytes) -> tuple[validation.PlacedIntent | None, list[LintFinding]]:
     """Return the intent of a file of its own as far as it is readable, and the findings; never raises."""
     if (conflict := find_conflict(text)) is not None:
         return None, [conflict]
     try:
-        root = compose_nodes(decode_yaml(text))
-    except UnreadableYaml as error:
+        root = yaml_nodes.compose_nodes(yaml_nodes.decode_yaml(text))
+    except yaml_nodes.UnreadableYaml as error:
         return None, [LintFinding("YAML_PARSE_ERROR", "error", str(error), line=error.line, column=error.column)]
-    if not isinstance(root, YamlMapping):
-        text_of = "empty" if root is None or is_null(root) else describe_node(root)
+    if not isinstance(root, yaml_nodes.YamlMapping):
+        text_of = "empty" if root is None or yaml_nodes.is_null(root) else describe_node(root)
         return None, [LintFinding("INVALID_FIELD", "error", f"the file is {text_of}; expected the fields of an intent")]
     placed, findings = _read_intent(IntentNode(root))
     # Both sides of a merge may have added a field in other places.
     cure = f"{DOUBLED}. Run: remit intent resolve"
     findings = [replace(f, message=f.message.replace(DOUBLED, cure)) if f.column == 1 else f for f in findings]
-    return placed, [*findings, *check_ids([placed] if placed else ())]
+    return placed, [*findings, *validation.check_ids([placed] if placed else ())]
 
 
-def is_single_intent(root: YamlNode | None) -> bool:
+def is_single_intent(root: yaml_nodes.YamlNode | None) -> bool:
     """Return whether a document is one intent, not a list of them."""
-    keys = {key.text for key, _ in root.pairs if isinstance(key, YamlScalar)} if isinstance(root, YamlMapping) else ()
+    keys = (
+        {key.text for key, _ in root.pairs if isinstance(key, yaml_nodes.YamlScalar)}
+        if isinstance(root, yaml_nodes.YamlMapping)
+        else ()
+    )
     return "active_intents" not in keys and {"id", "owned_scope"} <= set(keys)
 
 
@@ -132,22 +120,22 @@ def parse_template(text: bytes) -> tuple[Intent | None, tuple[LintFinding, ...]]
     intent in the intents file.
     """
     try:
-        root = compose_nodes(decode_yaml(text))
-    except UnreadableYaml as error:
+        root = yaml_nodes.compose_nodes(yaml_nodes.decode_yaml(text))
+    except yaml_nodes.UnreadableYaml as error:
         return None, (LintFinding("YAML_PARSE_ERROR", "error", str(error), line=error.line, column=error.column),)
-    if not isinstance(root, YamlMapping):
+    if not isinstance(root, yaml_nodes.YamlMapping):
         return None, (LintFinding("INVALID_FIELD", "error", "expected a mapping with the fields of an intent"),)
     placed, findings = _read_intent(IntentNode(root))
     errors = tuple(f for f in findings if f.severity == "error" and f.code != "EMPTY_SCOPE")
     return placed.intent if placed else None, errors
 
 
-def list_intent_nodes(active: YamlNode) -> tuple[IntentNode, ...]:
+def list_intent_nodes(active: yaml_nodes.YamlNode) -> tuple[IntentNode, ...]:
     """Return the intents below `active_intents`, in list or mapping form."""
-    if isinstance(active, YamlSequence):
+    if isinstance(active, yaml_nodes.YamlSequence):
         return tuple(IntentNode(item) for item in active.items)
-    if isinstance(active, YamlMapping):
-        return tuple(IntentNode(value, key) for key, value in active.pairs if isinstance(key, YamlScalar))
+    if isinstance(active, yaml_nodes.YamlMapping):
+        return tuple(IntentNode(value, key) for key, value in active.pairs if isinstance(key, yaml_nodes.YamlScalar))
     return ()
 
 
@@ -157,9 +145,9 @@ def read_intent_node(entry: IntentNode) -> Intent | None:
     return placed.intent if placed is not None and placed.sound else None
 
 
-def _read_root(root: YamlNode | None, known: frozenset[str]) -> tuple[tuple[Intent, ...], list[LintFinding]]:
-    if not isinstance(root, YamlMapping):
-        text = "empty" if root is None or is_null(root) else describe_node(root)
+def _read_root(root: yaml_nodes.YamlNode | None, known: frozenset[str]) -> tuple[tuple[Intent, ...], list[LintFinding]]:
+    if not isinstance(root, yaml_nodes.YamlMapping):
+        text = "empty" if root is None or yaml_nodes.is_null(root) else describe_node(root)
         message = f"the file is {text}; expected a mapping with active_intents"
         line, column = (1, 1) if root is None else (root.line, root.column)
         return (), [LintFinding("MISSING_ACTIVE_INTENTS", "error", message, None, None, line, column)]
@@ -172,17 +160,17 @@ def _read_root(root: YamlNode | None, known: frozenset[str]) -> tuple[tuple[Inte
     active = top.find_value("active_intents")
     if active is None:
         return (), top.findings
-    if isinstance(active, YamlScalar):
+    if isinstance(active, yaml_nodes.YamlScalar):
         top.add(active, "active_intents", f"active_intents is {describe_node(active)}; expected a list")
-    if isinstance(active, YamlMapping):
+    if isinstance(active, yaml_nodes.YamlMapping):
         top.read_pairs(active, "active_intents")
     read = [_read_intent(entry) for entry in list_intent_nodes(active)]
     placed = [intent for intent, _ in read if intent is not None]
-    by_id: dict[str, list[PlacedIntent]] = {}
+    by_id: dict[str, list[validation.PlacedIntent]] = {}
     for item in placed:
         if is_intent_id(item.intent.id):
             by_id.setdefault(item.intent.id, []).append(item)
-    findings = [*top.findings, *(f for _, own in read for f in own), *validate_intents(placed, known)]
+    findings = [*top.findings, *(f for _, own in read for f in own), *validation.validate_intents(placed, known)]
     sound = [[item.intent for item in found if item.sound] for found in by_id.values()]
     return tuple(intent for own in sound for intent in (own if len(own) < 2 else tell_apart(own))), findings
 
@@ -190,16 +178,16 @@ def _read_root(root: YamlNode | None, known: frozenset[str]) -> tuple[tuple[Inte
 # -- an intent -----------------------------------------------------------------------------------------------
 
 
-def _read_intent(entry: IntentNode) -> tuple[PlacedIntent | None, list[LintFinding]]:
+def _read_intent(entry: IntentNode) -> tuple[validation.PlacedIntent | None, list[LintFinding]]:
     """Return the intent as far as readable (None for a non-mapping), and its findings."""
     node, key = entry.node, entry.key
     name = key.text if key is not None else None
-    if key is None and isinstance(node, YamlMapping):
-        ids = (value for k, value in node.pairs if isinstance(k, YamlScalar) and k.text == "id")
+    if key is None and isinstance(node, yaml_nodes.YamlMapping):
+        ids = (value for k, value in node.pairs if isinstance(k, yaml_nodes.YamlScalar) and k.text == "id")
         first = next(ids, None)
-        name = first.text if isinstance(first, YamlScalar) and not is_null(first) else None
+        name = first.text if isinstance(first, yaml_nodes.YamlScalar) and not yaml_nodes.is_null(first) else None
     fields = FieldReader(node, _INTENT_KEYS, name)
-    if not isinstance(node, YamlMapping):
+    if not isinstance(node, yaml_nodes.YamlMapping):
         return None, fields.findings
     inner = fields.text("id")
     if key is not None and inner is not None and inner != key.text:
@@ -209,7 +197,7 @@ def _read_intent(entry: IntentNode) -> tuple[PlacedIntent | None, list[LintFindi
         said = f"name has {len(title)} characters; expected at most {MAX_NAME_CHARS}"
         fields.add(fields.nodes["name"], "name", said)
     status = fields.find_value("status")
-    alias = STATUS_ALIASES.get(status.text) if isinstance(status, YamlScalar) else None
+    alias = STATUS_ALIASES.get(status.text) if isinstance(status, yaml_nodes.YamlScalar) else None
     intent = Intent(
         id=name or "",
         owned_scope=_read_scope(fields),
@@ -232,15 +220,15 @@ def _read_intent(entry: IntentNode) -> tuple[PlacedIntent | None, list[LintFindi
         uid=_read_uid(fields),
         formerly=fields.texts("formerly"),
     )
-    places = {"": FilePosition(node.line, node.column)}
+    places = {"": validation.FilePosition(node.line, node.column)}
     for field, value in fields.nodes.items():
-        places[field] = FilePosition(value.line, value.column)
-        for n, item in enumerate(value.items if isinstance(value, YamlSequence) else ()):
-            places[f"{field}.{n}"] = FilePosition(item.line, item.column)
+        places[field] = validation.FilePosition(value.line, value.column)
+        for n, item in enumerate(value.items if isinstance(value, yaml_nodes.YamlSequence) else ()):
+            places[f"{field}.{n}"] = validation.FilePosition(item.line, item.column)
     if key is not None:
-        places["id"] = FilePosition(key.line, key.column)
+        places["id"] = validation.FilePosition(key.line, key.column)
     sound = all(f.severity == "warning" for f in fields.findings)
-    return PlacedIntent(intent, places, sound), fields.findings
+    return validation.PlacedIntent(intent, places, sound), fields.findings
 
 
 def _read_source(fields: "FieldReader") -> dict[str, str]:
@@ -280,12 +268,9 @@ def _read_scope(fields: "FieldReader") -> tuple[str, ...]:
 
 
 def _read_constraints(fields: "FieldReader") -> Iterator[Constraint]:
-    """Yield the readable constraints; findings on the rest go to `fields`. A structured constraint without its own text
-    gets a description of the rule.
-    """
     field = "constraints"
     for node in fields.items(field):
-        if not isinstance(node, YamlMapping):
+        if not isinstance(node, yaml_nodes.YamlMapping):
             if (text := fields.as_text(node, field)) is not None:
                 yield Constraint(text)
             continue
@@ -313,14 +298,13 @@ def _read_constraints(fields: "FieldReader") -> Iterator[Constraint]:
         kind, options = translate_constraint(kind, read)
         for problem in find_constraint_problems(kind, options) if kind in CONSTRAINT_KINDS else ():
             fields.add(parts.get(problem.option, node), field, problem.message)
-        yield Constraint(text or describe_constraint(kind, options), kind, options)
+        yield Constraint(text or validation.describe_constraint(kind, options), kind, options)
 
 
 def _read_criteria(fields: "FieldReader") -> Iterator[Criterion]:
-    """Yield the readable criteria; findings on the rest go to `fields`."""
     field = "acceptance_criteria"
     for node in fields.items(field):
-        parts = fields.read_pairs(node, field) if isinstance(node, YamlMapping) else {"text": node}
+        parts = fields.read_pairs(node, field) if isinstance(node, yaml_nodes.YamlMapping) else {"text": node}
         for name in (name for name in parts if name not in ("text", "verify")):
             fields.add_unknown_key(parts[name], name)
         if "text" not in parts:
@@ -328,23 +312,23 @@ def _read_criteria(fields: "FieldReader") -> Iterator[Criterion]:
             continue
         text = fields.as_text(parts["text"], field)
         verify = parts.get("verify")
-        command = None if verify is None or is_null(verify) else fields.as_text(verify, field)
+        command = None if verify is None or yaml_nodes.is_null(verify) else fields.as_text(verify, field)
         if text is not None:
             yield Criterion(text, command)
 
 
-def _read_option(fields: "FieldReader", node: YamlNode, field: str) -> Value:
+def _read_option(fields: "FieldReader", node: yaml_nodes.YamlNode, field: str) -> Value:
     """Return an option as a plain value. Only integers, true, false and null are more than text: `version: 1.10` is not
     1.1, and a path may be named `no`.
     """
-    if isinstance(node, YamlSequence):
+    if isinstance(node, yaml_nodes.YamlSequence):
         return [_read_option(fields, item, field) for item in node.items]
-    if isinstance(node, YamlMapping):
+    if isinstance(node, yaml_nodes.YamlMapping):
         return {name: _read_option(fields, part, field) for name, part in fields.read_pairs(node, field).items()}
-    if is_null(node):
+    if yaml_nodes.is_null(node):
         return None
     text = fields.as_text(node, field)
-    if text is None or (isinstance(node, YamlScalar) and node.style):
+    if text is None or (isinstance(node, yaml_nodes.YamlScalar) and node.style):
         return text
     if text in ("true", "True", "TRUE", "false", "False", "FALSE"):
         return text.lower() == "true"
@@ -359,18 +343,18 @@ class FieldReader:
     one to YAML, too: numbers, dates and booleans are errors.
     """
 
-    def __init__(self, node: YamlNode, known: frozenset[str], intent_id: str | None = None) -> None:
+    def __init__(self, node: yaml_nodes.YamlNode, known: frozenset[str], intent_id: str | None = None) -> None:
         self.node = node
         self.intent_id = intent_id
         self.findings: list[LintFinding] = []
-        self.nodes: dict[str, YamlNode] = self.read_pairs(node)
+        self.nodes: dict[str, yaml_nodes.YamlNode] = self.read_pairs(node)
         for name in self.nodes:
             if name not in known:
                 self.add_unknown_key(self.nodes[name], name)
 
     def add(
         self,
-        node: YamlNode,
+        node: yaml_nodes.YamlNode,
         field: str | None,
         message: str,
         code: LintCode = "INVALID_FIELD",
@@ -378,17 +362,16 @@ class FieldReader:
     ) -> None:
         self.findings.append(LintFinding(code, severity, message, self.intent_id, field, node.line, node.column))
 
-    def add_unknown_key(self, node: YamlNode, field: str) -> None:
+    def add_unknown_key(self, node: yaml_nodes.YamlNode, field: str) -> None:
         self.add(node, field, f"{field[:80]!r} is not a key Remit knows; kept", "UNKNOWN_KEY", "warning")
 
-    def read_pairs(self, node: YamlNode, field: str | None = None) -> dict[str, YamlNode]:
-        """Return the mapping's values by key, the first of each."""
-        found: dict[str, YamlNode] = {}
-        if not isinstance(node, YamlMapping):
+    def read_pairs(self, node: yaml_nodes.YamlNode, field: str | None = None) -> dict[str, yaml_nodes.YamlNode]:
+        found: dict[str, yaml_nodes.YamlNode] = {}
+        if not isinstance(node, yaml_nodes.YamlMapping):
             self.add(node, field, f"expected a mapping, got {describe_node(node)}")
             return found
         for key, value in node.pairs:
-            name = key.text if isinstance(key, YamlScalar) else None
+            name = key.text if isinstance(key, yaml_nodes.YamlScalar) else None
             if name is None:
                 self.add(key, field, f"a key must be text, got {describe_node(key)}")
             elif name == "<<":
@@ -399,17 +382,17 @@ class FieldReader:
                 found[name] = value
         return found
 
-    def find_value(self, field: str) -> YamlNode | None:
+    def find_value(self, field: str) -> yaml_nodes.YamlNode | None:
         node = self.nodes.get(field)
-        return None if node is None or is_null(node) else node
+        return None if node is None or yaml_nodes.is_null(node) else node
 
-    def as_text(self, node: YamlNode, field: str, *, own: bool = False) -> str | None:
+    def as_text(self, node: yaml_nodes.YamlNode, field: str, *, own: bool = False) -> str | None:
         """Return the text of `node`; None, with a finding, for a node without text."""
-        if is_null(node):
+        if yaml_nodes.is_null(node):
             self.add(node, field, f"{field} is empty here; expected text")
         elif node.tag not in _PLAIN_TAGS:
             self.add(node, field, f"{node.tag} reads as a YAML tag; quote a value that starts with !")
-        elif not isinstance(node, YamlScalar):
+        elif not isinstance(node, yaml_nodes.YamlScalar):
             self.add(node, field, f"{field} is {describe_node(node)}; expected text (quote braces and brackets)")
         elif own and (kind := yaml_kind(node)) != "str":
             text = node.text[:80]
@@ -426,9 +409,9 @@ class FieldReader:
         read = (self.as_text(node, field, own=own) for node in self.items(field))
         return tuple(text for text in read if text is not None)
 
-    def items(self, field: str) -> tuple[YamlNode, ...]:
+    def items(self, field: str) -> tuple[yaml_nodes.YamlNode, ...]:
         node = self.find_value(field)
-        if isinstance(node, YamlSequence):
+        if isinstance(node, yaml_nodes.YamlSequence):
             return node.items
         if node is not None:
             self.add(node, field, f"{field} is {describe_node(node)}; expected a list")
@@ -448,22 +431,24 @@ class FieldReader:
         node = self.find_value(field)
         if node is None:
             return False
-        value = _FLAG_WORDS.get(node.text.lower()) if isinstance(node, YamlScalar) and not node.style else None
+        value = (
+            _FLAG_WORDS.get(node.text.lower()) if isinstance(node, yaml_nodes.YamlScalar) and not node.style else None
+        )
         if value is None:
             self.add(node, field, f"{field} is {describe_node(node)}; expected true or false")
         return value or False
 
     def time(self, field: str) -> str | None:
         text = self.text(field)
-        if text is not None and parse_time(text) is None:
+        if text is not None and validation.parse_time(text) is None:
             said = f"{field} is {text[:80]!r}; expected ISO 8601 with Z or an offset: 2026-02-16T10:00:00Z"
             self.add(self.nodes[field], field, said, "INVALID_TIMESTAMP_FORMAT")
         return text
 
 
-def yaml_kind(node: YamlNode) -> str:
+def yaml_kind(node: yaml_nodes.YamlNode) -> str:
     """Return the YAML 1.1 type of a value: `str`, `int`, `float`, `bool`, `timestamp` …"""
-    if not isinstance(node, YamlScalar) or node.style or node.tag is not None:
+    if not isinstance(node, yaml_nodes.YamlScalar) or node.style or node.tag is not None:
         return "str"
     import yaml  # loaded already: it read the node
 
@@ -476,7 +461,7 @@ def join_alternatives(words: Sequence[str]) -> str:
     return " or ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else words[0]
 
 
-def describe_node(node: YamlNode) -> str:
-    if isinstance(node, YamlScalar):
-        return "empty" if is_null(node) else repr(node.text[:80])
-    return "a list" if isinstance(node, YamlSequence) else "a mapping"
+def describe_node(node: yaml_nodes.YamlNode) -> str:
+    if isinstance(node, yaml_nodes.YamlScalar):
+        return "empty" if yaml_nodes.is_null(node) else repr(node.text[:80])
+    return "a list" if isinstance(node, yaml_nodes.YamlSequence) else "a mapping"

@@ -10,15 +10,7 @@ from msgspec.structs import replace
 from remit.core.intent import Intent, IntentsDocument, identify
 from remit.core.intents.merge import merge_intents
 from remit.core.untrusted_input import sanitise_line
-from remit.workspace.intents_file.edit import (
-    FieldValue,
-    IntentsSource,
-    add_intent,
-    drop_fields,
-    find_value,
-    remove_intent,
-    set_fields,
-)
+from remit.workspace.intents_file import edit
 from remit.workspace.intents_file.parse import parse_intents, read_intent_node
 from remit.workspace.intents_file.storage import EditRefused
 from remit.workspace.intents_file.yaml_nodes import YamlMapping
@@ -63,14 +55,14 @@ def merge_intent_lists(base: str, ours: str, theirs: str, *, now: str) -> Resolu
             text, told = apply_merge(text, before, own, intent, now=now)
             remarks += told
         elif before is None:
-            text = add_intent(text, intent, now=intent.updated_at or now)
+            text = edit.add_intent(text, intent, now=intent.updated_at or now)
         elif replace(intent, updated_at=None) != replace(before, updated_at=None):
-            text = add_intent(text, intent, now=intent.updated_at or now)
+            text = edit.add_intent(text, intent, now=intent.updated_at or now)
             remarks.append(f"{intent.id}: ours deleted it, theirs changed it; it was kept")
     for intent_id, before in old.items():
         if intent_id in mine and intent_id not in other:
             if replace(mine[intent_id], updated_at=None) == replace(before, updated_at=None):
-                text = remove_intent(text, intent_id)
+                text = edit.remove_intent(text, intent_id)
             else:
                 remarks.append(f"{intent_id}: theirs deleted it, ours changed it; it was kept")
     return Resolution(text, tuple(remarks))
@@ -87,8 +79,8 @@ def merge_intent_files(base: str, ours: str, theirs: str) -> Resolution:
 
 
 def join_doubled_fields(text: str) -> Resolution | None:
-    """Merge the fields that stand twice in the file of one intent, as git leaves them where both sides added them in
-    other places; None where none does. Raises EditRefused.
+    """Merge the doubled fields in the file of an intent, left by git if both sides added them in different places; None
+    without doubled fields. Raises EditRefused.
     """
     starts = [match.start() for match in TOP_FIELD.finditer(text)]
     fields = [text[start:end] for start, end in zip(starts, [*starts[1:], len(text)], strict=True)]
@@ -115,8 +107,8 @@ def apply_merge(text: str, old: Intent | None, own: Intent, other: Intent, *, no
     changes = {name: value for name, value in after.items() if value != before[name] and name != "updated_at"}
     gone = [name for name, value in changes.items() if value in (None, ()) and now is None]
     kept = {name: value for name, value in changes.items() if name not in gone}
-    text = drop_fields(text, own.id, gone) if gone else text
-    text = set_fields(text, own.id, kept, now=now) if kept else text
+    text = edit.drop_fields(text, own.id, gone) if gone else text
+    text = edit.set_fields(text, own.id, kept, now=now) if kept else text
     return text, [f"{own.id}: both sides changed {name}; ours was kept" for name in merged.kept_ours]
 
 
@@ -125,25 +117,24 @@ def change_id(text: str, intent_id: str, new: str, choose: Callable[[Sequence[In
 
     Raises EditRefused.
     """
-    source = IntentsSource(text)
+    source = edit.IntentsSource(text)
     entries = source.list_entries(intent_id)
     placed = [read_intent_node(entry) for entry in entries]
     found = [(entry, intent) for entry, intent in zip(entries, placed, strict=True) if intent is not None]
     if len(found) != len(entries) or not found:
         raise EditRefused(f"{intent_id} cannot be read; mend the file first")
     entry, intent = found[choose([intent for _, intent in found])]
-    node = entry.key or (find_value(entry.node, "id") if isinstance(entry.node, YamlMapping) else None)
+    node = entry.key or (edit.find_value(entry.node, "id") if isinstance(entry.node, YamlMapping) else None)
     if node is None:
         raise EditRefused(f"{intent_id} is not written out as a mapping; edit the file by hand")
     text = f"{source.mark}{source.text[: node.start]}{new}{source.text[node.end :]}"
     if [i.id for i in parse_intents(text.encode()).intents].count(new) != 1:
         raise EditRefused("the file would not read back as asked; edit it by hand")
     wanted = {"uid": identify(intent), "formerly": tuple(dict.fromkeys((*intent.formerly, intent_id)))}
-    return set_fields(text, new, wanted, now=None)
+    return edit.set_fields(text, new, wanted, now=None)
 
 
 def find_next_id(intent_id: str, used: Collection[str]) -> str:
-    """Return the id after the highest one with the same letters."""
     letters = intent_id.rpartition("-")[0]
     return f"{letters}-{max(int(i.rpartition('-')[2]) for i in used if i.startswith(f'{letters}-')) + 1:03d}"
 
@@ -162,23 +153,21 @@ def age_key(intent: Intent) -> tuple[str, str, tuple[str, ...]]:
 
 
 def rename_intent(text: str, intent_id: str, new: str, *, now: str) -> str:
-    """Give an intent a new id, also where others of the text name it as a dependency or parent."""
     document = parse_intents(text.encode())
     renamed = rename_in({i.id: i for i in document.intents}, {}, intent_id, new)
     # First the new one: at no step may a dependency lead nowhere.
-    text = add_intent(text, renamed.pop(new), now=now)
+    text = edit.add_intent(text, renamed.pop(new), now=now)
     for intent in renamed.values():
         if intent not in document.intents:
-            changes: dict[str, FieldValue] = {
+            changes: dict[str, edit.FieldValue] = {
                 "dependencies": intent.dependencies,
                 "parent_intent": intent.parent_intent,
             }
-            text = set_fields(text, intent.id, changes, now=now)
-    return remove_intent(text, intent_id)
+            text = edit.set_fields(text, intent.id, changes, now=now)
+    return edit.remove_intent(text, intent_id)
 
 
 def rename_in(intents: Mapping[str, Intent], unchanged: Mapping[str, Intent], old: str, new: str) -> dict[str, Intent]:
-    """Return the intents with a new id for `old`, except in those that are as in `unchanged`: they mean another."""
     renamed: dict[str, Intent] = {}
     for intent in intents.values():
         if unchanged.get(intent.id) != intent:
@@ -192,5 +181,5 @@ def rename_in(intents: Mapping[str, Intent], unchanged: Mapping[str, Intent], ol
     return renamed
 
 
-def fields_of(intent: Intent) -> dict[str, FieldValue]:
+def fields_of(intent: Intent) -> dict[str, edit.FieldValue]:
     return {name: getattr(intent, name) for name in Intent.__struct_fields__ if name != "id"}

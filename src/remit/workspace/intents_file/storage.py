@@ -203,7 +203,7 @@ def read_intent_file(folder: Path, name: str, state: tuple[int, ...], known: Int
 
 
 def place_file(file: IntentFile) -> IntentFile:
-    """Return the file with its own name in its findings, and of its positions those that rules between intents name."""
+    """Return the file with the file's name in the findings, and the positions named by rules between intents."""
     findings = tuple(replace(f, file=file.name, intent_id=f.intent_id or file.intent_id) for f in file.findings)
     placed = file.placed
     if placed is not None:
@@ -256,7 +256,6 @@ def join_layouts(listed: IntentsDocument | None, files: Sequence[IntentFile]) ->
 
 
 def check_file_name(file: IntentFile) -> LintFinding | None:
-    """Find a file whose name begins with another id than the one inside; a former id may stay there."""
     named = INTENT_ID.match(file.name.rpartition("/")[2])
     if file.placed is None or named is None or not is_intent_id(file.placed.intent.id):
         return None

@@ -23,15 +23,7 @@ from remit.workspace.git.command import Git, GitError, file_state
 from remit.workspace.git.ignored_files import private_pattern_files, refuse_other_worktree
 from remit.workspace.git.repository import MAX_NAMED_PATHS, head_commit, read_tree_entries
 from remit.workspace.mounts import find_mount_below, list_mounts
-from remit.workspace.observe.observation import (
-    LOG_VIEW,
-    Observation,
-    git_status,
-    is_ignore_file,
-    observe_dirty_paths,
-    observe_workspace,
-    try_observe_file,
-)
+from remit.workspace.observe import observation
 from remit.workspace.place.workspace import Workspace
 
 IN_MODIFY, IN_ATTRIB, IN_CLOSE_WRITE = 0x2, 0x4, 0x8
@@ -205,7 +197,6 @@ class WatchedTree:
         return path if mask & (IN_CREATE | IN_MOVE_TARGET) and path not in self.watches else None
 
     def unwatch_folder(self, folder: str) -> None:
-        """Stop watching a moved folder and those below: the kernel watches the folder, not the name."""
         for path in [path for path in self.watches if path == folder or path.startswith(f"{folder}/")]:
             watch = self.watches.pop(path)
             if self.folders.get(watch) == path and self.queue is not None:
@@ -270,7 +261,6 @@ def explain_watch_error(error: OSError) -> str:
 
 
 def unwatchable_reason(root: str) -> str:
-    """Return why the folder cannot be watched; empty if it can. Remote machines may write to network file systems."""
     mounts = [
         (len(at), n, kind) for n, (at, kind) in enumerate(list_mounts()) if f"{root}/".startswith(f"{at.rstrip('/')}/")
     ]
@@ -312,7 +302,7 @@ class IncrementalObserver:
         self.full_look_reason = self.watched_tree.lost_reason
         self.lock = threading.RLock()
 
-    def observe(self, *, fully: bool = False) -> Observation:
+    def observe(self, *, fully: bool = False) -> observation.Observation:
         """Return the result of a full observation. Raises GitError."""
         with self.lock:
             try:
@@ -349,17 +339,17 @@ class IncrementalObserver:
         files = (git_dir / "index", git_dir / "config.worktree", *(common / name for name in GIT_STATE_FILES))
         return head_commit(self.workspace), tuple(map(file_state, files))
 
-    def observe_fully(self, why: str) -> Observation:
+    def observe_fully(self, why: str) -> observation.Observation:
         """Look at the whole workspace; changes during the look are looked at again next time. Raises GitError."""
         self.full_look_reason, self.known = why, None
         if self.workspace.common_dir is None:
-            return observe_workspace(self.workspace)
+            return observation.observe_workspace(self.workspace)
         whole = not self.watched_tree.end_reason and not self.watched_tree.lost_reason
         self.watched_tree.take_changes()
         before = self.read_git_state()
         refuse_other_worktree(self.workspace)
-        head, dirty = git_status(self.workspace)
-        found = observe_dirty_paths(self.workspace, head, dirty)
+        head, dirty = observation.git_status(self.workspace)
+        found = observation.observe_dirty_paths(self.workspace, head, dirty)
         if whole and head is not None and head == before[0] and before == self.read_git_state():
             self.known = KnownState(before, dict.fromkeys(dirty), frozenset(dirty))
         return found
@@ -378,13 +368,13 @@ class IncrementalObserver:
         with self.lock:
             self.watched_tree.stop("it was closed")
 
-    def observe_changes(self, known: KnownState, files: set[str], folders: set[str]) -> Observation:
+    def observe_changes(self, known: KnownState, files: set[str], folders: set[str]) -> observation.Observation:
         """Look at the known differences and at the changed paths. Raises GitError, TooManyChanges."""
         root = self.workspace.root
         # A memory mapping that was still open writes without an event.
         unreported = (path for path, was in known.touched_signatures.items() if file_signature(root, path) != was)
-        touched = {*files, *self.find_paths_below(known, folders), *unreported} - {LOG_VIEW}
-        if any(map(is_ignore_file, touched)):
+        touched = {*files, *self.find_paths_below(known, folders), *unreported} - {observation.LOG_VIEW}
+        if any(map(observation.is_ignore_file, touched)):
             raise TooManyChanges("a file of ignore patterns changed")
         if len(touched) + len(known.touched_signatures) > MAX_CHANGED_PATHS:
             raise TooManyChanges(f"more than {MAX_CHANGED_PATHS} files changed since the last full look")
@@ -398,10 +388,9 @@ class IncrementalObserver:
                 known.dirty[path] = None
             else:
                 known.dirty.pop(path, None)
-        return observe_dirty_paths(self.workspace, known.git_state[0], list(known.dirty))
+        return observation.observe_dirty_paths(self.workspace, known.git_state[0], list(known.dirty))
 
     def find_paths_below(self, known: KnownState, folders: Iterable[str]) -> set[str]:
-        """Return known paths in these folders, and paths of HEAD there. New files are reported by the watches."""
         named = tuple(f"{folder}/" for folder in folders)
         if not named:
             return set()
@@ -412,7 +401,6 @@ class IncrementalObserver:
         return found | self.list_paths(*words, *(f":(literal){folder}" for folder in folders))
 
     def query_git(self, known: KnownState, touched: list[str]) -> None:
-        """Ask git for the HEAD entry and the ignore state of paths not asked about before."""
         fresh = [path for path in touched if path not in known.head_entries]
         modes = read_tree_entries(self.workspace, str(known.git_state[0]), fresh) if fresh else {}
         known.head_entries |= {path: modes.get(path) for path in fresh}
@@ -429,7 +417,7 @@ class IncrementalObserver:
         held = known.head_entries[path]
         if held is None and path not in known.listed_paths and known.ignored[path]:
             return False
-        now = try_observe_file(self.workspace.root / path)
+        now = observation.try_observe_file(self.workspace.root / path)
         if held is not None:
             return now is None or (now.version.mode, now.version.git_blob) != held
         return now is not None or (path in known.listed_paths and known.in_index[path])

@@ -155,11 +155,6 @@ def git_status(workspace: Workspace) -> tuple[str | None, list[str]]:
 def find_files_hidden_by_new_rules(
     workspace: Workspace, head: str | None, dirty: list[str], ignored: list[str]
 ) -> tuple[str, ...]:
-    """Return files hidden only by uncommitted `.gitignore` files, and such files that hide themselves.
-
-    Whoever writes a file may also write the rule that hides the file. Before the first commit each rule counts. Rules
-    in `.orchestration/` always count: agents may not write there, and the rules hide only files of Remit's own.
-    """
     dirty, ignored = ([p for p in paths if not p.startswith(f"{ORCHESTRATION_FOLDER}/")] for paths in (dirty, ignored))
     own = [path for path in ignored if is_ignore_file(path)]
     changed = [path for path in (*dirty, *own) if is_ignore_file(path)]
@@ -309,7 +304,6 @@ def find_git_arrivals(
 
 
 def list_new_objects(workspace: Workspace, head: str, known: tuple[str, ...]) -> set[str]:
-    """Return the objects that `head` reaches, and no known or fetched commit does."""
     others = (*known, *list_fetched_tips(workspace, known))
     lines = "".join(f"{name}\n" for name in (head, *(f"^{oid}" for oid in others)))
     words = ("rev-list", "--objects", "--no-object-names", "--ignore-missing", "--stdin")

@@ -42,7 +42,6 @@ def read_boot_clock_ns() -> int:
 
 @cache
 def read_boot_id() -> str:
-    """Return the name of this boot. Without /proc, the minute in which the machine booted, by its own clocks."""
     try:
         return Path(BOOT_ID_FILE).read_text("ascii").strip()
     except OSError:
@@ -71,7 +70,6 @@ def read_assignment(workspace: Workspace) -> AssignmentFacts | None:
 
 
 def explain_expiry(terms: Assignment) -> str:
-    """Return why the lease no longer holds; empty while it does."""
     if terms.state == "ended":
         return "it was ended"
     if terms.boot != read_boot_id():

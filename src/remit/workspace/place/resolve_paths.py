@@ -139,7 +139,6 @@ def find_open_folders(workspace: Workspace, around: MachinePlaces) -> tuple[Temp
 
 
 def is_temporary(workspace: Workspace, real: str, around: MachinePlaces) -> bool:
-    """Return True if every program may write the path: no other governed repository and no other user owns it."""
     folder = next((one.path for one in find_open_folders(workspace, around) if one.opens(real)), None)
     if folder is None:
         return False
@@ -193,7 +192,6 @@ def inside_protection_reason(path: str, settings: Iterable[str]) -> str | None:
 
 
 def outside_protection_reason(workspace: Workspace, real: str, around: MachinePlaces) -> str | None:
-    """Return why a path outside the workspace is protected, beyond lying outside."""
     places = [
         (workspace.common_dir, "it is git's own"),
         (around.home / STATE_FOLDER, "it is Remit's own"),

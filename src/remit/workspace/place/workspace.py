@@ -175,7 +175,6 @@ def workspace_at(root: Path | str, repository: Path | str | None) -> Workspace:
 
 @lru_cache(MAX_KNOWN_WORKSPACES)
 def _shared_workspace(root: str, git_dir: str | None, common_dir: str | None) -> Workspace:
-    """Return a shared instance for equal folders, so that derived paths are computed once."""
     return Workspace(Path(root), Path(git_dir) if git_dir else None, Path(common_dir) if common_dir else None)
 
 

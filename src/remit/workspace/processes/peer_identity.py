@@ -18,17 +18,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 from msgspec import Struct
 
 from remit.core.machine_paths import STATE_FOLDER
-from remit.workspace.processes.process_tracking import (
-    Incomplete,
-    ProcessInfo,
-    list_ancestors,
-    list_open,
-    list_own_processes,
-    pid_namespace,
-    program_name,
-    read_link,
-    read_proc_file,
-)
+from remit.workspace.processes import process_tracking
 
 SO_PEERPIDFD = 77
 PTS_MAJOR = 136
@@ -48,28 +38,31 @@ REAPERS = frozenset({"systemd", "init"})
 class Peer(Struct, frozen=True):
     """A process and its ancestors, itself first. `is_elsewhere`: in another process namespace than this process."""
 
-    chain: tuple[ProcessInfo, ...]
+    chain: tuple[process_tracking.ProcessInfo, ...]
     is_elsewhere: bool = False
     variables: Mapping[str, str] = {}
 
     @property
-    def process(self) -> ProcessInfo:
+    def process(self) -> process_tracking.ProcessInfo:
         return self.chain[0]
 
     @property
     def is_jailed(self) -> bool:
         """Return whether it is in a jail of Remit, which holds Remit's own folders back."""
-        return any(program_name(p.argv) == JAIL_PROGRAM and STATE_FOLDER in " ".join(p.argv) for p in self.chain)
+        return any(
+            process_tracking.program_name(p.argv) == JAIL_PROGRAM and STATE_FOLDER in " ".join(p.argv)
+            for p in self.chain
+        )
 
     @property
     def programs(self) -> tuple[str, ...]:
-        return tuple(program_name(process.argv) for process in self.chain)
+        return tuple(process_tracking.program_name(process.argv) for process in self.chain)
 
     @property
-    def adopted(self) -> ProcessInfo | None:
+    def adopted(self) -> process_tracking.ProcessInfo | None:
         """The process of the chain that the system has adopted, or started itself; None for what came from outside."""
         for process, parent in zip(self.chain, self.chain[1:], strict=False):
-            if parent.pid == 1 or program_name(parent.argv) in REAPERS:
+            if parent.pid == 1 or process_tracking.program_name(parent.argv) in REAPERS:
                 return process
         return None
 
@@ -88,7 +81,7 @@ def pinned_peer(connection: socket.socket) -> Generator[Peer]:
     """Yield the process that connected. Raises Incomplete, also at the end of the block, if it has ended by then."""
     pid, _ = read_peer(connection)
     if pid <= 0:
-        raise Incomplete("the process that asks is not visible from here")
+        raise process_tracking.Incomplete("the process that asks is not visible from here")
     try:
         descriptor = connection.getsockopt(socket.SOL_SOCKET, SO_PEERPIDFD)
     except OSError:
@@ -97,7 +90,7 @@ def pinned_peer(connection: socket.socket) -> Generator[Peer]:
         yield read_peer_process(pid)
         # The id was the same process's until now only if that one is still there.
         if descriptor is not None and select.select([descriptor], [], [], 0)[0]:
-            raise Incomplete(f"process {pid} ended while it asked")
+            raise process_tracking.Incomplete(f"process {pid} ended while it asked")
     finally:
         if descriptor is not None:
             os.close(descriptor)
@@ -110,22 +103,22 @@ def open_process(pid: int) -> int | None:
     try:
         return os.pidfd_open(pid)
     except OSError as error:
-        raise Incomplete(f"process {pid} cannot be held: {error.strerror}") from None
+        raise process_tracking.Incomplete(f"process {pid} cannot be held: {error.strerror}") from None
 
 
 def read_peer_process(pid: int) -> Peer:
     """Return a process by its id, from this system's view. Raises Incomplete."""
-    namespace = read_link(f"/proc/{pid}/ns/pid")
+    namespace = process_tracking.read_link(f"/proc/{pid}/ns/pid")
     if namespace is None and sys.platform == "linux":
-        raise Incomplete(f"process {pid} does not show its namespace")
-    is_elsewhere = bool(namespace) and namespace != pid_namespace()
-    return Peer(tuple(list_ancestors(pid)), is_elsewhere, read_variables(pid))
+        raise process_tracking.Incomplete(f"process {pid} does not show its namespace")
+    is_elsewhere = bool(namespace) and namespace != process_tracking.pid_namespace()
+    return Peer(tuple(process_tracking.list_ancestors(pid)), is_elsewhere, read_variables(pid))
 
 
 def read_variables(pid: int) -> dict[str, str]:
     """Return the environment that a process began with: a hint, which any process can leave out."""
     try:
-        entries = os.fsdecode(read_proc_file(f"/proc/{pid}/environ")).split("\0")
+        entries = os.fsdecode(process_tracking.read_proc_file(f"/proc/{pid}/environ")).split("\0")
     except OSError:
         return {}
     return {name: value for name, _, value in (entry.partition("=") for entry in entries)}
@@ -134,7 +127,7 @@ def read_variables(pid: int) -> dict[str, str]:
 def read_control_group(pid: int) -> str:
     """Return the control group (v2) of a process; empty if there is none."""
     with suppress(OSError):
-        lines = read_proc_file(f"/proc/{pid}/cgroup").decode("utf-8", "replace").splitlines()
+        lines = process_tracking.read_proc_file(f"/proc/{pid}/cgroup").decode("utf-8", "replace").splitlines()
         return next((line[3:] for line in lines if line.startswith("0::")), "")
     return ""
 
@@ -144,7 +137,7 @@ def is_own_process(pid: int) -> bool:
     try:
         return os.stat(f"/proc/{pid}").st_uid == os.geteuid()  # noqa: PTH116
     except OSError as error:
-        raise Incomplete(f"process {pid} cannot be seen: {error.strerror}") from None
+        raise process_tracking.Incomplete(f"process {pid} cannot be seen: {error.strerror}") from None
 
 
 # -- terminals -----------------------------------------------------------------------------------------------
@@ -157,19 +150,19 @@ def find_terminal_masters(peer: Peer) -> list[int]:
         return []
     index = (number & 0xFF) | ((number >> 12) & 0xFFF00)
     above = [process.pid for process in peer.chain if holds_terminal(process.pid, index)]
-    return above or [pid for pid in list_own_processes() if holds_terminal(pid, index)]
+    return above or [pid for pid in process_tracking.list_own_processes() if holds_terminal(pid, index)]
 
 
 def holds_terminal(pid: int, index: int) -> bool:
     return any(
         target.endswith("/ptmx") and read_terminal_index(pid, number) == index
-        for number, target in list_open(pid) or ()
+        for number, target in process_tracking.list_open(pid) or ()
     )
 
 
 def read_terminal_index(pid: int, descriptor: str) -> int | None:
     with suppress(OSError, ValueError):
-        for line in read_proc_file(f"/proc/{pid}/fdinfo/{descriptor}").splitlines():
+        for line in process_tracking.read_proc_file(f"/proc/{pid}/fdinfo/{descriptor}").splitlines():
             if line.startswith(b"tty-index:"):
                 return int(line.partition(b":")[2])
     return None
@@ -192,8 +185,8 @@ class NotOfThisUser(Exception):
 
 
 def find_holders(connection: ClientConnection) -> list[int]:
-    """Return all processes of this user that hold the client's end, and those that hide what they hold. Raises
-    Incomplete, NotOfThisUser.
+    """Return the user's processes with the client's end open, and processes with hidden descriptors. Raises Incomplete,
+    NotOfThisUser.
     """
     if sys.platform != "linux":
         return ask_lsof(connection)
@@ -201,12 +194,12 @@ def find_holders(connection: ClientConnection) -> list[int]:
     if user != os.geteuid():
         raise NotOfThisUser
     wanted = f"socket:[{inode}]"
-    opened = {pid: list_open(pid) for pid in list_own_processes()}
+    opened = {pid: process_tracking.list_open(pid) for pid in process_tracking.list_own_processes()}
     holders = [pid for pid, found in opened.items() if found and any(target == wanted for _, target in found)]
     if not holders:
-        raise Incomplete("no process is seen that holds this connection")
+        raise process_tracking.Incomplete("no process is seen that holds this connection")
     hiding = [pid for pid, found in opened.items() if found is None]
-    living = set(list_own_processes()) if hiding else set[int]()
+    living = set(process_tracking.list_own_processes()) if hiding else set[int]()
     return [*holders, *(pid for pid in hiding if pid in living)]  # what has ended meanwhile hides nothing
 
 
@@ -220,7 +213,7 @@ def find_socket(connection: ClientConnection) -> tuple[int, int]:
     if not found:
         raise NotOfThisUser
     if len(found) > 1 or 0 in {inode for inode, _ in found}:
-        raise Incomplete("this connection's addresses are two sockets', or its client closed it")
+        raise process_tracking.Incomplete("this connection's addresses are two sockets', or its client closed it")
     return found.pop()
 
 
@@ -270,11 +263,11 @@ def read_connections(port: int) -> Iterator[list[str]]:
     wanted = f":{port:04X}"
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         try:
-            lines = read_proc_file(table).decode("ascii", "replace").splitlines()[1:]
+            lines = process_tracking.read_proc_file(table).decode("ascii", "replace").splitlines()[1:]
         except FileNotFoundError:
             continue
         except OSError as error:
-            raise Incomplete(f"{table} cannot be read: {error.strerror}") from None
+            raise process_tracking.Incomplete(f"{table} cannot be read: {error.strerror}") from None
         yield from (line.split() for line in lines if wanted in line)
 
 
@@ -290,7 +283,7 @@ def normalise(host: str | IPv4Address | IPv6Address) -> IPv4Address | IPv6Addres
     try:
         address = ip_address(host)
     except ValueError:
-        raise Incomplete(f"{host!r} is no address") from None
+        raise process_tracking.Incomplete(f"{host!r} is no address") from None
     return address.ipv4_mapped or address if isinstance(address, IPv6Address) else address
 
 
@@ -300,7 +293,7 @@ def ask_lsof(connection: ClientConnection) -> list[int]:
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=LSOF_TIMEOUT_S)
     except (OSError, subprocess.TimeoutExpired):
-        raise Incomplete("lsof does not name the process that asks") from None
+        raise process_tracking.Incomplete("lsof does not name the process that asks") from None
     ends = (f"{connection.client_host}:{connection.client_port}", f"{connection.server_host}:{connection.server_port}")
     holders, pid = list[int](), 0
     for line in done.stdout.splitlines():

@@ -1,11 +1,11 @@
-"""Processes: identity, ancestors, likely writers of files, and what agents' commands left running.
+"""Processes: identity, ancestors, likely writers of files, and processes left running by agents' commands.
 
 The ancestors of this process decide whether an agent started it, since variables can be unset. A process id alone is
 not an identity: ids are reused. Agents name their session in the environment of their shells, and child processes
-inherit the variable, however detached. A process that wrote and ended cannot be examined afterwards, so live processes
-are recorded beforehand. From /proc; on systems without it ancestors come from ps(1), and no writer is found. A chain
-that cannot be followed to the first process is no answer: it raises. Sources: proc(5), proc_pid_stat(5),
-proc_pid_environ(5), proc_pid_fdinfo(5), and the agents themselves, read 2026-11.
+inherit the variable, however detached. An ended writer cannot be examined afterwards, hence live processes are recorded
+beforehand. From /proc; on systems without /proc ancestors come from ps(1), and no writer is found. A chain not followed
+to the first process raises. Sources: proc(5), proc_pid_stat(5), proc_pid_environ(5), proc_pid_fdinfo(5), and the agents
+themselves, read 2026-11.
 """
 
 import os
@@ -185,7 +185,6 @@ def list_ancestors(pid: int) -> list[ProcessInfo]:
 
 
 def find_agent(chain: Iterable[ProcessInfo], names: Collection[str]) -> tuple[ProcessInfo, str] | None:
-    """Return the nearest agent of a chain, and its name."""
     return next(((process, name) for process in chain if (name := find_agent_name(process.argv, names))), None)
 
 
@@ -362,7 +361,6 @@ class SessionProcess(Struct, frozen=True):
 
     @property
     def is_personal(self) -> bool:
-        """Whether a person may be using the process, whoever started it."""
         return self.terminal or program_name(self.argv) in EDITOR_PROGRAMS
 
 
@@ -481,7 +479,6 @@ class ProcessFollower:
             self.record_suspects({path: at for at, some, _ in self.recent_looks for path in some})
 
     def record_suspects(self, fresh: Mapping[str, float]) -> None:
-        """Record the processes present at the change of these paths."""
         ended = {process.pid: process for _, _, some in self.recent_looks for process in some}
         for process in (*self.live_processes, *ended.values()):
             if not fresh or process.is_personal:

@@ -37,7 +37,6 @@ def list_descendants(process: int) -> list[int]:
 
 
 def end_descendants() -> None:
-    """End every process below this one. Each round ends what was started or lost its parent in the round before."""
     while found := list_descendants(os.getpid()):
         for process in found:
             with suppress(ProcessLookupError):

@@ -19,9 +19,6 @@ def existing(*paths: Path) -> tuple[Path, ...]:
 
 
 def make_command_jail(tree: Workspace, home: Path, folder: Path) -> Jail:
-    """Return the jail within the jail, for a command that Remit's own agent runs in `folder` of an attempt's worktree:
-    without Remit's records, keys and sockets. Git's folder is the attempt's own, as in the jail around.
-    """
     common, state = tree.common_dir, home.resolve() / STATE_FOLDER
     assert common is not None, "worktrees are git's"
     return Jail(

@@ -134,7 +134,6 @@ def probe_stamp(program: str | None) -> str:
 
 
 def probe_kinds(place: Path, home: Path, temporary: Path, limit_s: float) -> Containment:
-    """Try the kinds in order of strength."""
     remarks: list[str] = []
     program = find_bubblewrap() if sys.platform == "linux" else None
     if program is None:
@@ -154,7 +153,6 @@ def probe_kinds(place: Path, home: Path, temporary: Path, limit_s: float) -> Con
 
 
 def probe_overlay(program: str, place: Path, home: Path, temporary: Path, limit_s: float) -> str:
-    """Return why a staged write fails here; empty if staging works."""
     ground = place.parent / f"sandbox-try-{os.getpid()}"
     ground.mkdir(exist_ok=True)
     (ground / "gone").write_text("old\n")
@@ -176,7 +174,6 @@ def probe_overlay(program: str, place: Path, home: Path, temporary: Path, limit_
 
 
 def run_probe(program: str, jail: Jail, script: str, limit_s: float) -> str:
-    """Return why a script fails in the jail; empty on success."""
     reading, writing = os.pipe()
     words = bubblewrap_command(program, jail, ["sh", "-c", script], writing)
     try:
@@ -329,7 +326,6 @@ def start_bubblewrap_once(words: Callable[[int], Sequence[str]], limits: Limits)
 
 
 def prepare_bubblewrap() -> None:
-    """Ignore the forwarded signals in the child, so that bubblewrap outlives its command."""
     for number in FORWARDED_SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     landlock.isolate_abstract_sockets()
@@ -404,7 +400,6 @@ class SignalForwarder:
 def wait_with_limits(
     process: subprocess.Popen[bytes], limits: Limits, send: Callable[[int], None]
 ) -> StopReason | None:
-    """Wait for the end, or end the command at a limit; return the limit."""
     until = None if limits.seconds is None else time.monotonic() + limits.seconds
     measuring_s, measured = 0.0, time.monotonic()
     ended = os.pidfd_open(process.pid)

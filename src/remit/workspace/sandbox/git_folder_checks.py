@@ -1,10 +1,10 @@
 """Judgement of a command's changes to git's folder: accepted or refused as a whole, since the files refer to each
 other.
 
-Here the files are checked: each must be a file that git's usual commands write, with the content that its name
-promises. The history behind the names is judged by `new_commits`. Remit's own refs stay unchanged; other changes
-proceed without them. Of the settings, only a branch's upstream may come over: other settings run programs, hide files,
-or redirect git, and belong to a person.
+Here the files are checked: each must be a file of git's usual commands, with the content promised by the name. The
+history behind the names is judged by `new_commits`. Remit's own refs stay unchanged; other changes proceed without
+them. Of the settings, only a branch's upstream may come over: other settings run programs, hide files, or redirect git,
+and belong to a person.
 """
 
 import hashlib
@@ -197,7 +197,6 @@ def is_whole_pack(layered: LayeredGit, index: Path) -> bool:
 
 
 def compute_object_name(place: Path, digits: int, max_bytes: int) -> tuple[str, int]:
-    """Return the name computed from a loose object's content, empty if invalid, and the unpacked size."""
     found = hashlib.sha256() if digits == 64 else hashlib.sha1(usedforsecurity=False)
     unpacking, total = zlib.decompressobj(), 0
     try:
@@ -286,7 +285,6 @@ class GitChanges:
         self.paths = {c.path for c in self.changes}
 
     def is_ignorable(self, change: StagedChange) -> bool:
-        """Return whether a change is left out: removed objects stay, regenerated files and sockets are dropped."""
         if change.kind == "gone":  # git removes empty folders, and lists removed files separately
             return change.path.startswith("objects/") or (self.common / change.path).is_dir()
         return change.kind in SPECIAL_KINDS or REGENERATED_FILES.fullmatch(change.path) is not None
@@ -542,9 +540,9 @@ def split_changed_settings(
 ) -> tuple[list[GitSetting], list[str]]:
     """Return the acceptable changed settings, and the keys of refused ones.
 
-    Acceptable is a setting that only names a branch's upstream: a known remote, and a branch there; and what `git
-    submodule init` copies from `.gitmodules`. `remotes` are those of the real settings, `gone` the branches removed by
-    the command, `submodules` the URLs of the submodules by name. A submodule may name its `work_tree`, or none. Raises
+    Acceptable are settings that only name a branch's upstream, a known remote with a branch, and copies by `git
+    submodule init` from `.gitmodules`. `remotes` come from the real settings, `gone` the branches removed by the
+    command, `submodules` the URLs of the submodules by name. A submodule may name its `work_tree`, or none. Raises
     OSError.
     """
     before, after = list_settings(common / "config"), list_settings(upper / "config")

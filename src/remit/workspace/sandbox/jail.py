@@ -70,12 +70,12 @@ class Layer(Struct, frozen=True):
 class Jail(Struct, frozen=True):
     """Environment of a command. `read_only` must exist; `writable` is the real folder.
 
-    `entries` are shown read-only in layers without a lower folder. `private` are folders that the command finds empty,
-    and may fill: its writes there vanish with it. What is named below one of them is shown there. `links` are folders
-    that appear read-only in another place, by that place; `placed` are writable there. `emptied` are folders with
-    secrets, Remit's own among them: empty and read-only inside, so that no lock on their files can be taken. `shown`
-    are visible paths below a hidden folder. In the place of a hidden file stands `empty`. `above`: git's folder lies
-    above the workspace, and git would stop at the layer's file system border.
+    `entries` are shown read-only in layers without a lower folder. `private` are folders empty at the start and
+    writable: the writes vanish with the command. Paths named below a private folder are shown there. `links` are
+    folders shown read-only at a second place, by place; `placed` are writable there. `emptied` are folders with
+    secrets, including Remit's own: empty and read-only inside, to prevent locks on their files. `shown` are visible
+    paths below a hidden folder. In the place of a hidden file stands `empty`. `above`: git's folder lies above the
+    workspace, and git would stop at the layer's file system border.
     """
 
     folder: Path
@@ -195,7 +195,6 @@ def can_be_entered(folder: Path) -> bool:
 
 
 def must_hide(path: str, ssh_agent: bool) -> bool:
-    """Return whether to hide a socket in a temporary folder: always, except an allowed ssh-agent's."""
     return not (ssh_agent and "ssh" in path and not TEMPORARY_SOCKET_NAMES.fullmatch(path.rpartition("/")[2]))
 
 
@@ -213,7 +212,6 @@ def may_be_ssh_socket(door: Path) -> bool:
 
 
 def find_temporary_sockets(folder: Path, *, ssh_agent: bool) -> dict[str, int]:
-    """Return sockets in a temporary folder, at most a folder deeper, and folders by known names, with change times."""
     found: dict[str, int] = {}
     inner: list[str] = []
     with suppress(OSError), os.scandir(folder) as entries:
@@ -235,7 +233,6 @@ def find_temporary_sockets(folder: Path, *, ssh_agent: bool) -> dict[str, int]:
 
 
 def is_socket(entry: os.DirEntry[str]) -> bool:
-    """Return whether an entry is a socket. `stat` is called only for entries of special kinds."""
     if entry.is_file(follow_symlinks=False) or entry.is_dir(follow_symlinks=False) or entry.is_symlink():
         return False
     return stat.S_ISSOCK(entry.stat(follow_symlinks=False).st_mode)
@@ -255,7 +252,6 @@ def socket_change_time_ns(path: Path) -> int:
 
 
 def list_unix_sockets(table: Path) -> dict[str, str]:
-    """Return the inode by path for each named socket of this network namespace. A path may be gone."""
     try:
         lines = table.read_bytes().decode("utf-8", "surrogateescape").splitlines()[1:]
     except OSError:

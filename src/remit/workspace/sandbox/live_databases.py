@@ -1,11 +1,10 @@
-"""Databases that a contained command shares with programs outside, while it runs.
+"""Databases shared by a running contained command with programs outside.
 
-SQLite's log of a database in write-ahead mode is two files, `-wal` and `-shm`, which the last program that closes the
-database removes. Inside and outside must see the same two, or rows are lost. So both exist from before the command to
-after it: a lock of ours, the one that a reader holds, keeps everybody from being the last. It belongs to an open
-description, so that no other close of this process drops it. In rollback mode nobody may hold it: it stops writers.
-Source: sqlite.org/wal.html, sqlite.org/lockingv3.html, os_unix.c of SQLite 3.46; F_OFD_SETLK in fcntl_locking(2), read
-2026-11.
+SQLite's log of a database in write-ahead mode is two files, `-wal` and `-shm`, removed by the last program closing the
+database. Inside and outside must see the same two files, or rows are lost. Both exist from before the command until
+after: a reader's lock of ours keeps every program from being the last. The lock belongs to an open description, safe
+from any close in this process. In rollback mode the lock is not taken: it would stop writers. Source:
+sqlite.org/wal.html, sqlite.org/lockingv3.html, os_unix.c of SQLite 3.46; F_OFD_SETLK in fcntl_locking(2), read 2026-11.
 """
 
 import fcntl

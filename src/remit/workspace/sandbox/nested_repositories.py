@@ -1,10 +1,10 @@
-"""Repositories beside the workspace's own that a command changed, made or removed: submodules, and those nested in the
-work tree.
+"""Repositories beside the workspace's own, changed, made or removed by a command: submodules, and repositories nested
+in the work tree.
 
-A git folder is found from its work tree (`.git`, a folder or a file that names one), and a work tree from its git
-folder (`core.worktree`, or the new file that names it): `.git/modules/NAME`, also below another module or a linked work
-tree. What a command put into a new git folder is a stranger's word: git runs programs that settings and hooks name,
-whenever a person looks. Source: gitrepository-layout(5), gitsubmodules(7), git-config(1) of git 2.51, read 2026-11.
+A git folder is found from the work tree (`.git`, a folder or a file naming a folder), and a work tree from the git
+folder (`core.worktree`, or the new file naming the folder): `.git/modules/NAME`, also below a module or a linked work
+tree. Contents of a new git folder are a stranger's word: git runs programs named in settings and hooks, whenever a
+person looks. Source: gitrepository-layout(5), gitsubmodules(7), git-config(1) of git 2.51, read 2026-11.
 """
 
 import os
@@ -183,7 +183,6 @@ def find_work_tree(common: Path, root: Path) -> str | None:
 
 
 def is_tree_empty(root: Path, tree: str, changes: Iterable[StagedChange]) -> bool:
-    """Return whether nothing is left in a work tree."""
     gone = {c.path for c in changes if c.kind == "gone"}
     stays = any(c.kind != "gone" and c.path.startswith(f"{tree}/") for c in changes)
     return not stays and all(f"{tree}/{name}" in gone for name in os.listdir(root / tree))  # noqa: PTH208

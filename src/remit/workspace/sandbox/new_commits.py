@@ -74,7 +74,6 @@ class CommandHistory:
         return text.removeprefix("ref: ")
 
     def resolve_head(self, *, is_after: bool) -> str:
-        """Return the commit of HEAD before or after the command; empty before the first."""
         name = self.read_head(is_after=is_after)
         if OBJECT_NAME.fullmatch(name):
             return name
@@ -172,7 +171,6 @@ class CommandHistory:
         return bool(new) and self.merge_blobs(old, base, other) == self.read_blob(new)
 
     def read_blob(self, blob: str) -> bytes:
-        """Return a blob's content; conflicted merges exist only in the scratch folder."""
         self.scratch.mkdir(exist_ok=True)
         return self.layered.output("cat-file", "blob", blob, scratch=self.scratch)
 

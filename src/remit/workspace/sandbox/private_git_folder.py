@@ -1,9 +1,9 @@
-"""The git folder of an attempt's own: a copy of git's folder with an empty object store that borrows from the real one,
-mounted in its place while the agent works, so that nothing of the repository is within the agent's reach.
+"""The git folder of an attempt's own: a copy of git's folder with an empty object store borrowing from the real store,
+mounted in its place while the agent works: the repository is out of the agent's reach.
 
-What the agent commits is taken over by fetching: git makes every object anew and checks it (`fetch.fsckObjects`). All
-that is read here without git may have been put there by the agent, at any moment. Source: gitrepository-layout(5),
-git-fetch(1), git-worktree(1) of git 2.39, read 2026-11.
+What the agent commits is taken over by fetching: git makes every object anew and checks it (`fetch.fsckObjects`). Files
+read here without git may come from the agent, at any moment. Source: gitrepository-layout(5), git-fetch(1),
+git-worktree(1) of git 2.39, read 2026-11.
 """
 
 import hashlib
@@ -17,17 +17,10 @@ from pathlib import Path
 from typing import BinaryIO
 
 from remit.core.untrusted_input import quote_bytes
+from remit.workspace import safe_files
 from remit.workspace.git.command import Git, GitError
 from remit.workspace.git.repository import BRANCH_FOLDER, BRANCH_PREFIX, OID
 from remit.workspace.place.workspace import PRIVATE_GIT_FOLDER, Workspace, find_git_view
-from remit.workspace.safe_files import (
-    hold_lock,
-    open_parent_folder,
-    read_regular_file,
-    try_lock,
-    write_atomically,
-    write_below,
-)
 
 BASE_REFS = "refs/remit/base"
 """Refs that hold what a running attempt borrows, whatever becomes of the branch that it began from."""
@@ -116,7 +109,7 @@ class PrivateGitFolder:
         head = self.git.text("symbolic-ref", "--quiet", "HEAD", ok=(0, 1))
         head = f"ref: {head}" if head else self.git.text("rev-parse", "HEAD", ok=(0, 128))
         (self.common / "HEAD").write_text(f"{head}\n")
-        write_atomically(self.folder / "taken", f"{start}\n".encode())
+        safe_files.write_atomically(self.folder / "taken", f"{start}\n".encode())
         # Last, by one rename: the folder counts as soon as this one is there.
         fresh = self.folder / "worktree"
         shutil.copytree(self.real_own, fresh, ignore=NOT_COPIED)
@@ -126,7 +119,6 @@ class PrivateGitFolder:
         fresh.rename(self.own)
 
     def copy_refs(self) -> None:
-        """Copy all refs as packed ones, however the real folder stores them."""
         rows = self.git.run("for-each-ref", "--format=%(objectname) %(refname) %(symref)").split(b"\n")
         lines: list[bytes] = []
         for line in filter(None, rows):
@@ -142,8 +134,8 @@ class PrivateGitFolder:
     # In the jail
 
     def list_writable(self) -> dict[Path, Path]:
-        """Return what the agent may write, by the place where it finds it. Each is a mount of its own, which no process
-        in the jail can move away.
+        """Return the agent's writable paths, by their place in the jail. Each is a separate mount, immovable for
+        processes in the jail.
         """
         inner = ("objects", "objects/info", "refs", "worktrees", f"worktrees/{self.real_own.name}")
         return {self.real: self.common, **{self.real / name: self.common / name for name in inner}}
@@ -165,11 +157,11 @@ class PrivateGitFolder:
 
     def lock(self) -> AbstractContextManager[None]:
         """Return the lock of those who write here: the heartbeat, a checkpoint beside it, a snapshot, and the end."""
-        return hold_lock(self.lock_path, timeout_s=TAKE_OVER_LIMIT_S)
+        return safe_files.hold_lock(self.lock_path, timeout_s=TAKE_OVER_LIMIT_S)
 
     def refresh(self) -> None:
         """Bring the refs of remotes, and of what has landed, to where they are now."""
-        with try_lock(self.lock_path) as is_free:  # the heartbeat waits for no fetch
+        with safe_files.try_lock(self.lock_path) as is_free:  # the heartbeat waits for no fetch
             if is_free and self.exists:
                 self.refresh_refs()
 
@@ -182,13 +174,11 @@ class PrivateGitFolder:
             commit, _, name = line.partition(" ")
             if REF_NAME.fullmatch(name):  # a symbolic one does not match
                 with suppress(OSError):
-                    write_below(self.common, self.common / name, f"{commit}\n".encode(), follow_links=False)
-        write_atomically(known, out.encode())
+                    safe_files.write_below(self.common, self.common / name, f"{commit}\n".encode(), follow_links=False)
+        safe_files.write_atomically(known, out.encode())
 
     def read_head(self) -> str | None:
-        """Return the commit that the agent's worktree is at, else that of its branch; None where nothing readable says
-        it.
-        """
+        """Return the commit of the agent's worktree, otherwise of the branch; None if unreadable."""
         found = read_short_file(self.own / "HEAD")
         if OID.fullmatch(found):
             return found
@@ -202,7 +192,7 @@ class PrivateGitFolder:
         if OID.fullmatch(loose):
             return loose
         with suppress(OSError):
-            packed = read_regular_file(self.common / "packed-refs", MAX_PACKED_REFS_BYTES)
+            packed = safe_files.read_regular_file(self.common / "packed-refs", MAX_PACKED_REFS_BYTES)
             for line in packed.decode("utf-8", "replace").splitlines():
                 commit, _, ref = line.partition(" ")
                 if ref == name and OID.fullmatch(commit):
@@ -225,7 +215,7 @@ class PrivateGitFolder:
         if at not in known:
             raise WorkRefused(f"somebody else moved its branch {self.branch} to {at[:12]} meanwhile")
         with ExitStack() as stack, suppress(OSError):  # there is none, or a link in its place
-            store = stack.enter_context(open_parent_folder(self.common, "lfs/objects/x", create=False))
+            store = stack.enter_context(safe_files.open_parent_folder(self.common, "lfs/objects/x", create=False))
             stack.callback(take_over_large_files, store, self.real / "lfs/objects")
         bare = self.make_bare(head)
         incoming = f"{INCOMING_REFS}/{self.name}"
@@ -242,14 +232,11 @@ class PrivateGitFolder:
         finally:
             shutil.rmtree(bare, ignore_errors=True)
         if head not in known:  # before the branch moves: after a crash between the two, its place is known
-            write_atomically(self.folder / "taken", "".join(f"{one}\n" for one in (*known, head)).encode())
+            safe_files.write_atomically(self.folder / "taken", "".join(f"{one}\n" for one in (*known, head)).encode())
         self.git.run("update-ref", "--no-deref", "-m", "remit: taken over", self.branch, head, at)
         self.git.run("update-ref", "-d", incoming)
 
     def make_bare(self, head: str) -> Path:
-        """Return a fresh repository, out of the agent's reach, with the agent's objects as files of their own names: no
-        link, pipe or setting of the agent's is in it.
-        """
         bare = self.folder / f"bare-{os.getpid()}"
         shutil.rmtree(bare, ignore_errors=True)
         (bare / "objects/info").mkdir(parents=True)
@@ -317,9 +304,8 @@ def write_alternates(objects: Path, *stores: Path) -> None:
 
 
 def read_short_file(path: Path) -> str:
-    """Return the text of a small regular file; empty for anything else."""
     with suppress(OSError):
-        return read_regular_file(path, MAX_REF_BYTES).decode("ascii", "replace").strip()
+        return safe_files.read_regular_file(path, MAX_REF_BYTES).decode("ascii", "replace").strip()
     return ""
 
 

@@ -1,4 +1,4 @@
-"""A command run again over a scratch folder that stands in for the workspace: nothing else can be written.
+"""A command run again over a scratch folder in place of the workspace, with no further writable path.
 
 The command sees the machine read-only, the scratch folder in the place of the workspace, and empty temporary folders.
 It has no network, no sockets and a process namespace of its own, and ends with its time.
@@ -59,7 +59,6 @@ def run_over_scratch(program: str, run: ScratchRun) -> bool:
     state = run.home / STATE_FOLDER
 
     def outside(places: Iterable[Path]) -> tuple[Path, ...]:
-        """Return what no layer without a lower folder covers."""
         return tuple(place for place in places if not is_in_folders(place, (run.root, *temporary)))
 
     secrets = SecretSearch(run.home, run.settings_variables, kept=(run.root,)).find()
@@ -86,7 +85,6 @@ def run_over_scratch(program: str, run: ScratchRun) -> bool:
 
 
 def programs_in(temporary: Sequence[Path], run: ScratchRun) -> tuple[Path, ...]:
-    """Return the folders of programs, or their environments, that a temporary folder would hide."""
     folders = (Path(name) for name in run.variables.get("PATH", "").split(os.pathsep) if name.startswith("/"))
     hidden = (f for f in folders if is_in_folders(f, temporary) and not is_in_folders(f, (run.root,)))
     # The folder of npm's packages, and that of a virtual environment, hold what their programs load.

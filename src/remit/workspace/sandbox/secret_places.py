@@ -171,7 +171,6 @@ class SecretSearch(Struct, frozen=True):
         )
 
     def list_named(self) -> Iterator[tuple[str, tuple[str, ...]]]:
-        """Yield the existing places by the names that programs use, with the names that stay in sight there."""
         moved = [("", str(self.home))]
         for variables in self.variables:
             known = ((prefix, variables.get(name, "")) for name, prefix in MOVED_FOLDERS.items())
@@ -252,7 +251,6 @@ def find_secret_places(search: SecretSearch, workspace: Workspace) -> SecretPlac
 
 
 def match_last_name(path: str) -> Iterator[str]:
-    """Yield the existing paths that a path stands for whose last name may be a pattern."""
     if "*" not in path:
         if os.path.lexists(path):
             yield path
@@ -267,7 +265,6 @@ def matches(name: str, patterns: Iterable[str]) -> bool:
 
 
 def list_visible(folder: Path, patterns: tuple[str, ...]) -> Iterator[Path]:
-    """Yield what stays in sight in a hidden folder; no link to a secret beside it."""
     for name in os.listdir(folder) if patterns else ():  # noqa: PTH208
         if matches(name, patterns):
             real = Path(os.path.realpath(folder / name))

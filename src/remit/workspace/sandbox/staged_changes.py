@@ -93,7 +93,6 @@ def compare_path(upper: Path, lower: Path, path: str, now: os.stat_result) -> tu
 
 
 def list_removed(lower: Path, path: str) -> list[StagedChange]:
-    """Return the path and its former content, deepest first; a folder too deep to examine stays, with its parents."""
     found: list[StagedChange] = []
     staying: set[str] = set()
     waiting = [path]
@@ -131,7 +130,6 @@ def read_attribute(path: Path, name: str) -> bytes | None:
 
 
 def read_attributes(path: Path) -> dict[str, bytes]:
-    """Return the extended attributes that may be transferred."""
     try:
         names = os.listxattr(path, follow_symlinks=False)
     except OSError:
@@ -220,7 +218,6 @@ class ChangeApplier:
         return {}
 
     def remove_path(self, path: str) -> None:
-        """Remove a deleted path. A folder that gained entries meanwhile stays."""
         missing = (FileNotFoundError, NotADirectoryError)
         with suppress(*missing), open_parent_folder(self.root, path, create=False) as folder:
             status = os.stat(base_name(path), dir_fd=folder, follow_symlinks=False)

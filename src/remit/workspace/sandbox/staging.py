@@ -215,7 +215,6 @@ def find_shared_folders(
 
 
 def find_caches(workspace: Workspace, home: Path) -> list[Path]:
-    """Return the caches in HOME that tools need. Writes kept there would run later, in other projects, unjudged."""
     caches: list[Path] = []
     for path in (home / name for name in CACHE_FOLDERS):
         overlaps_workspace = is_inside(path, workspace.root) or is_inside(workspace.root, path)
@@ -357,7 +356,6 @@ def find_leftovers(place: Path) -> list[Path]:
 
 
 def is_unsettled(folder: Path) -> bool:
-    """Return True if the area holds effects of an ended command that are still to be judged."""
     try:
         return time.time() - (folder / END_FILE).stat().st_mtime < MAX_UNSETTLED_S
     except OSError:
@@ -389,11 +387,6 @@ def remove_tree(folder: Path) -> bool:
 
 
 def empty_folder(here: int) -> None:
-    """Empty the open folder and close it. Entries that cannot be removed stay.
-
-    A command can create folders that no path reaches, by entering them in turn. Each folder is therefore opened
-    relative to its parent and left by `..`: no recursion, and two open descriptors at any depth.
-    """
     # On the way down: name and identity of each folder, and the names of its remaining sub-folders.
     levels = [("", folder_identity(here), clear_files(here))]
     try:
@@ -432,7 +425,6 @@ def folder_identity(folder: int) -> tuple[int, int]:
 
 
 def clear_files(folder: int) -> list[str]:
-    """Remove the files of an open folder; return the names of its remaining sub-folders."""
     try:
         if os.fstat(folder).st_mode & stat.S_IRWXU != stat.S_IRWXU:
             os.fchmod(folder, stat.S_IRWXU)

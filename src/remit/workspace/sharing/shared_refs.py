@@ -240,7 +240,6 @@ class NotesRef(SharedRefs):
         return self.try_to_move(tip, *IMPORT_WORDS, stdin=b"".join([*stream, b"done\n"]))
 
     def try_to_move(self, tip: str | None, *words: str, stdin: bytes = b"") -> bool:
-        """Run a command that moves the ref from `tip`; return False if the ref moved meanwhile."""
         try:
             self.git.run(*words, stdin=stdin)
         except GitError as error:

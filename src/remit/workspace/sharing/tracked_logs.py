@@ -217,7 +217,6 @@ class TrackedLogs:
         return found
 
     def read_versions(self) -> Iterator[tuple[str, bytes]]:
-        """Yield name and content of tracked logs in the history, unreplaced contents first."""
         # 1. Each change, against each parent, newest first: name, old blob, new blob.
         words = ("log", "--format=", "--diff-merges=separate", "--raw", "-z", "--no-abbrev", "--no-renames")
         places = ("--branches", "--remotes", "HEAD", "--", f":(literal){TRACKED_LOGS_FOLDER}")

@@ -120,7 +120,6 @@ class DataStore:
         return DataVersion(version.bytes, found[0], version.stamp)
 
     def copy_sqlite(self, source: Path, fresh: Path) -> bool:
-        """Copy a database by SQLite; return False if SQLite cannot, as of one that is locked or encrypted."""
         try:
             with closing(open_sqlite(source)) as old, closing(sqlite3.connect(fresh)) as new:
                 old.backup(new)
@@ -185,7 +184,6 @@ class DataStore:
         self.drop_copies(kept)
 
     def drop_copies(self, kept: Iterable[DataPoint]) -> None:
-        """Remove the copies that no point names, in any worktree."""
         wanted = {key for point in kept for key, _ in point.files.values()}
         for path in (self.folder / "points").glob("*.json"):
             with suppress(OSError, msgspec.DecodeError):

@@ -78,7 +78,6 @@ class GitSnapshotStore:
         return replace(made, commit=name, ref=ref)
 
     def write_commit(self, snapshot: Snapshot, ref: str, files: FilesByPath) -> str:
-        """Write the snapshot commit and return its name."""
         importer, self.importer = self.importer or FastImport(self.repository), None
         try:
             known, head = self.repository.read_borrow_list(), snapshot.head
@@ -129,7 +128,6 @@ class GitSnapshotStore:
         return sorted(mine, key=lambda s: (s.at, s.id), reverse=True)
 
     def list_all_snapshots(self) -> Iterator[Snapshot]:
-        """Yield the snapshots of each worktree and machine, including those of older versions."""
         out = self.repository.run(*LIST_WORDS, SNAPSHOT_REFS) if self.repository.exists else b""
         if may_have_refs_below(self.workspace, SNAPSHOT_REFS):
             out += Git(self.workspace.root).run(*LIST_WORDS, self.refs)

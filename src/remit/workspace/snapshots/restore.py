@@ -214,7 +214,6 @@ class Restorer:
     def write_journal(
         self, name: str, point: Snapshot, only: Sequence[str], plan: RestorePlan, undoing: Snapshot | None
     ) -> None:
-        """Note the restore, so that the next run can finish after a crash."""
         folders = tuple(dict.fromkeys(encode_path(path.rpartition("/")[0]) for path in plan.write))
         entry = RestoreJournal(name, point.id, tuple(map(encode_path, only)), folders, undoing.id if undoing else "")
         write_atomically(self.journal, msgspec.json.encode(entry), 0o600)
@@ -222,7 +221,6 @@ class Restorer:
     def plan_and_save(
         self, point: Snapshot, only: Sequence[str], occasion: Occasion, undoing: Snapshot | None
     ) -> tuple[RestorePlan, Snapshot]:
-        """Save the present and return the plan with the saved snapshot; unsaved files leave the plan."""
         then, tracked, ignored = self.store.list_files(point), frozenset[str](), dict[str, ObservedFile | None]()
         if self.workspace.common_dir is not None:
             out = Git(self.workspace.root).run("ls-files", "-z")
@@ -288,7 +286,6 @@ def unsaved_reasons(saved: Snapshot, paths: Collection[str]) -> dict[str, str]:
 
 
 def split_into_batches(entries: Listing) -> Iterator[dict[str, SnapshotFile]]:
-    """Yield the files in batches, `.gitattributes` first: git needs them for line endings."""
     first = [name for name in entries if name.rpartition("/")[2] == ATTRIBUTES_FILE]
     rest = [name for name in entries if name.rpartition("/")[2] != ATTRIBUTES_FILE]
     for names in (first, rest):

@@ -234,7 +234,6 @@ def read_files(workspace: Workspace, dirty: Iterable[str] | None = None) -> File
 
 
 def is_beyond_link(root: Path, path: str) -> bool:
-    """Return whether a folder above the path is a link: the file seen there is a different file."""
     return any((root / above).is_symlink() for above in parent_folders(path))
 
 
@@ -245,7 +244,6 @@ def parent_folders(path: str) -> Iterator[str]:
 
 
 def missing_content_reason(workspace: Workspace, path: str) -> str:
-    """Return why a path has no content although something exists; empty for a missing path or a folder."""
     full = workspace.root / path
     is_plain_folder = full.is_dir() and not full.is_symlink()
     if is_beyond_link(workspace.root, path) or not os.path.lexists(full) or is_plain_folder:

@@ -152,7 +152,6 @@ class AcpSession:
                 break
 
     async def offer_commands(self) -> None:
-        """Name the repository's slash commands, which the editor completes."""
         await asyncio.sleep(0)  # behind the answer that opened the session
         hint = schema.AvailableCommandInput(root=schema.UnstructuredCommandInput(hint="arguments"))
         commands = [
@@ -256,7 +255,6 @@ class AcpSession:
         return [schema.ToolCallLocation(path=str(self.root / path)) for path in paths]
 
     def read_diff(self, diff: str) -> list[Any]:
-        """Return a unified diff as the client's diffs: of each file the hunks, before and after."""
         root, found = self.root, list[Any]()
         for part in ("\n" + diff).split("\n--- a/")[1:]:
             path, _, rest = part.partition("\n")
@@ -425,8 +423,7 @@ class RemitAcpAgent:
     async def ext_method(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         raise acp.RequestError.method_not_found(method)
 
-    async def ext_notification(self, method: str, params: dict[str, Any]) -> None:
-        """Ignore what is not known."""
+    async def ext_notification(self, method: str, params: dict[str, Any]) -> None: ...
 
     def find(self, session_id: str) -> AcpSession:
         if session_id not in self.sessions:
@@ -458,7 +455,6 @@ class RemitAcpAgent:
 
 
 def describe_server(server: Any) -> dict[str, Any]:
-    """Return an MCP server that the client gave as an entry of `.mcp.json`."""
     if isinstance(server, schema.McpServerStdio):
         env = {variable.name: variable.value for variable in server.env}
         return {"command": server.command, "args": list(server.args), "env": env}
@@ -473,7 +469,6 @@ def describe_modes(session: Session) -> schema.SessionModeState:
 
 
 def read_prompt(blocks: list[Any]) -> tuple[str, tuple[ImageFile, ...]]:
-    """Return the words and images of a prompt; resources are framed in the words."""
     words, images = list[str](), list[ImageFile]()
     for block in blocks:
         match block:

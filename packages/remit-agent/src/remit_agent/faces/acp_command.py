@@ -31,7 +31,6 @@ def acp_agent(model: str | None) -> None:
 
 
 def has_pipe(number: int) -> bool:
-    """Return True if the open file is a pipe or a socket; False if it is closed."""
     with suppress(OSError):
         kind = os.fstat(number).st_mode
         return stat.S_ISFIFO(kind) or stat.S_ISSOCK(kind)
@@ -39,7 +38,6 @@ def has_pipe(number: int) -> bool:
 
 
 def describe_bad_line(record: logging.LogRecord) -> bool:
-    """Replace the traceback of the protocol's library for a line that is no JSON by words; keep every record."""
     error = record.exc_info[1] if record.exc_info else None
     if isinstance(error, JSONDecodeError | UnicodeDecodeError):
         record.msg, record.args = f"a line of standard input is no JSON: {error}\nhint: {EDITOR_STARTS_IT}", ()

@@ -126,7 +126,6 @@ def run(
 
 
 def run_screen(arguments: RunArguments, clock: Clock = SYSTEM_CLOCK) -> int:
-    """Run on a terminal, and return the exit code. The run is opened while the prompt stands there."""
     import asyncio
 
     from remit_agent.models.extra import ExtraMissing, name_missing_extra

@@ -24,6 +24,7 @@ from pydantic_ai.models import Model, ModelRequestParameters, get_user_agent
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 
+from remit_agent.models import port
 from remit_agent.models.endpoints import Endpoint
 from remit_agent.models.messages import (
     CallResult,
@@ -36,16 +37,6 @@ from remit_agent.models.messages import (
     ThoughtPart,
     ToolCallPart,
     Usage,
-)
-from remit_agent.models.port import (
-    CallDelta,
-    CompletionRequest,
-    Delta,
-    ErrorKind,
-    ProviderError,
-    TextDelta,
-    ThoughtDelta,
-    WholeTurn,
 )
 
 SILENCE_TIMEOUT_S = 240.0
@@ -61,7 +52,7 @@ STOP_REASONS: dict[str | None, StopReason] = {
     "content_filter": "refusal",
 }
 OUTCOMES = {"failed": "failed", "denied": "denied", "done": "success"}
-ERROR_KINDS: tuple[tuple[type[Exception], ErrorKind], ...] = (
+ERROR_KINDS: tuple[tuple[type[Exception], port.ErrorKind], ...] = (
     (exceptions.ModelAuthenticationError, "auth"),
     (exceptions.ModelQuotaExceededError, "quota"),
     (exceptions.ModelContextWindowExceededError, "window"),
@@ -121,10 +112,10 @@ class LibraryModel:
         known = find_window(self.endpoint.provider, self.endpoint.name)
         return self._window or known or self._model.profile.get("context_window")
 
-    def stream(self, request: CompletionRequest) -> AbstractAsyncContextManager[AsyncIterator[Delta]]:
+    def stream(self, request: port.CompletionRequest) -> AbstractAsyncContextManager[AsyncIterator[port.Delta]]:
         return aclosing(self._deltas(request))
 
-    async def _deltas(self, request: CompletionRequest) -> AsyncGenerator[Delta]:
+    async def _deltas(self, request: port.CompletionRequest) -> AsyncGenerator[port.Delta]:
         """Yield the deltas of one request, the whole turn last. Raises ProviderError."""
         settings = {"max_retries": 0, **CACHE_SETTINGS.get(self.endpoint.provider, {})}
         if request.max_tokens is not None:
@@ -150,7 +141,7 @@ class LibraryModel:
                     for delta in reader.read(event):
                         yield delta
                 turn = self._finish(stream.get())
-            yield WholeTurn(turn)
+            yield port.WholeTurn(turn)
 
     @contextmanager
     def _limit_silence(self) -> Generator[None]:
@@ -158,7 +149,7 @@ class LibraryModel:
             with anyio.fail_after(self._silence_timeout_s):
                 yield
         except TimeoutError as error:
-            raise ProviderError("connection", f"nothing came for {self._silence_timeout_s:g} s") from error
+            raise port.ProviderError("connection", f"nothing came for {self._silence_timeout_s:g} s") from error
 
     def _finish(self, response: messages.ModelResponse) -> ModelTurn:
         """Return the whole turn. Raises ProviderError if the provider gave no stop reason of its own."""
@@ -166,14 +157,14 @@ class LibraryModel:
         is_refused = response.finish_reason == "content_filter"
         ends_so = self.endpoint.provider in ENDS_WITHOUT_REASON and response.parts
         if reason is None and not is_refused and not ends_so:
-            raise ProviderError("truncated", "the answer ended without a stop reason")
+            raise port.ProviderError("truncated", "the answer ended without a stop reason")
         if response.finish_reason == "error":
-            raise ProviderError("junk", f"the provider ended the answer with {reason!r}")
+            raise port.ProviderError("junk", f"the provider ended the answer with {reason!r}")
         is_cut = response.finish_reason == "length"
         provider = response.provider_name or self._model.system
         parts = tuple(_read_parts(response.parts, provider, is_cut=is_cut))
         if not parts and not is_refused and not is_cut:
-            raise ProviderError("junk", "the answer is empty")
+            raise port.ProviderError("junk", "the answer is empty")
         has_calls = any(isinstance(part, ToolCallPart) for part in parts)
         stop = STOP_REASONS.get(response.finish_reason, "end")
         usage = response.usage
@@ -194,7 +185,6 @@ def _load_certificates() -> SSLContext:
 
 
 def _open_client() -> httpx2.AsyncClient:
-    """Return an HTTP client with the library's own limits and name; proxies come from the environment."""
     return httpx2.AsyncClient(
         verify=_load_certificates(),
         timeout=httpx2.Timeout(READ_TIMEOUT_S, connect=CONNECT_TIMEOUT_S),
@@ -205,12 +195,10 @@ def _open_client() -> httpx2.AsyncClient:
 
 
 async def _limit_connecting(request: httpx2.Request) -> None:
-    """Keep the time to connect short where an SDK sets one time limit for all phases of a request."""
     request.extensions["timeout"]["connect"] = CONNECT_TIMEOUT_S
 
 
 def _open_model(endpoint: Endpoint) -> Model:
-    """Return the library's model. The SDK of a provider is imported with it."""
     match endpoint.provider:
         case "anthropic":
             from pydantic_ai.models.anthropic import AnthropicModel
@@ -255,7 +243,6 @@ def _open_model(endpoint: Endpoint) -> Model:
 
 
 def _open_chat_model(endpoint: Endpoint) -> Model:
-    """Return a model behind the Chat Completions format: a local server, or a compatible service."""
     from pydantic_ai.models.ollama import OllamaModel
     from pydantic_ai.models.openai import OpenAIChatModel
     from pydantic_ai.providers.ollama import OllamaProvider
@@ -277,7 +264,7 @@ def _open_chat_model(endpoint: Endpoint) -> Model:
 # --- the request ---------------------------------------------------------------------------------------------
 
 
-def _build_parameters(request: CompletionRequest) -> ModelRequestParameters:
+def _build_parameters(request: port.CompletionRequest) -> ModelRequestParameters:
     tools = [
         ToolDefinition(name=tool.name, parameters_json_schema=tool.schema, description=tool.description)
         for tool in request.tools
@@ -286,11 +273,7 @@ def _build_parameters(request: CompletionRequest) -> ModelRequestParameters:
     return ModelRequestParameters(function_tools=tools, instruction_parts=instructions)
 
 
-def _build_messages(request: CompletionRequest, system: str) -> list[messages.ModelMessage]:
-    """Return the conversation as the library's messages: the items between two turns form one request.
-
-    `system` is the library's name of the requested provider.
-    """
+def _build_messages(request: port.CompletionRequest, system: str) -> list[messages.ModelMessage]:
     built: list[messages.ModelMessage] = []
     for is_turn, items in groupby(request.conversation, lambda item: isinstance(item, ModelTurn)):
         if is_turn:
@@ -324,11 +307,6 @@ def _build_images(refs: Iterable[ImageRef], images: Mapping[str, bytes]) -> list
 
 
 def _build_turn(turn: ModelTurn, system: str) -> messages.ModelResponse:
-    """Return a turn of the model, with the opaque data of the parts if made by the same provider.
-
-    Thinking goes back only signed, and only to the signing provider. If a thought of the turn stays out, the
-    ids of the remaining parts stay out too: OpenAI refuses an item without its reasoning item.
-    """
     own = {id(part): part.meta if part.meta.get("provider") == system else {} for part in turn.parts}
     thoughts = [part for part in turn.parts if isinstance(part, ThoughtPart)]
     is_whole = all(own[id(part)].get("signature") for part in thoughts)
@@ -367,25 +345,25 @@ class _DeltaReader:
     def __init__(self) -> None:
         self._calls: dict[int, int] = {}
 
-    def read(self, event: object) -> Iterator[Delta]:
+    def read(self, event: object) -> Iterator[port.Delta]:
         match event:
             case messages.PartStartEvent(index=index, part=messages.ToolCallPart() as part):
                 call = self._calls.setdefault(index, len(self._calls))
-                yield CallDelta(call, part.tool_call_id, part.tool_name, _write_arguments(part.args))
+                yield port.CallDelta(call, part.tool_call_id, part.tool_name, _write_arguments(part.args))
             case messages.PartDeltaEvent(index=index, delta=messages.ToolCallPartDelta() as delta):
                 call = self._calls.setdefault(index, len(self._calls))
                 named = delta.tool_call_id or "", delta.tool_name_delta or ""
-                yield CallDelta(call, *named, _write_arguments(delta.args_delta))
+                yield port.CallDelta(call, *named, _write_arguments(delta.args_delta))
             case (
                 messages.PartStartEvent(part=messages.TextPart(content=text))
                 | messages.PartDeltaEvent(delta=messages.TextPartDelta(content_delta=text))
             ) if text:
-                yield TextDelta(text)
+                yield port.TextDelta(text)
             case (
                 messages.PartStartEvent(part=messages.ThinkingPart(content=text))
                 | messages.PartDeltaEvent(delta=messages.ThinkingPartDelta(content_delta=text))
             ) if text:
-                yield ThoughtDelta(text)
+                yield port.ThoughtDelta(text)
             case _:
                 pass
 
@@ -395,7 +373,6 @@ def _write_arguments(arguments: object) -> str:
 
 
 def _read_parts(parts: Iterable[messages.ModelResponsePart], provider: str, *, is_cut: bool) -> Iterator[ModelPart]:
-    """Yield the parts of a turn. In a turn that reached its limit, a last call without arguments is cut off."""
     found = list(parts)
     for part in found:
         known = {
@@ -432,17 +409,17 @@ def _parse_arguments(raw: str) -> dict[str, Any] | None:
 def _translate_errors() -> Generator[None]:
     try:
         yield
-    except ProviderError:
+    except port.ProviderError:
         raise
     except Exception as error:
         kind = _find_kind(error)
         if kind is None:
             raise
         after = getattr(error, "retry_after", None)
-        raise ProviderError(kind, _describe(error), after) from error
+        raise port.ProviderError(kind, _describe(error), after) from error
 
 
-def _find_kind(error: Exception) -> ErrorKind | None:
+def _find_kind(error: Exception) -> port.ErrorKind | None:
     for failure, kind in ERROR_KINDS:
         if isinstance(error, failure):
             status = getattr(error, "status_code", None)
@@ -453,7 +430,6 @@ def _find_kind(error: Exception) -> ErrorKind | None:
 
 
 def _describe(error: Exception) -> str:
-    """Return the provider's own words from the answer, or the library's words, in a short line."""
     body: Any = getattr(error, "body", None)
     for key in ("error", "message"):
         body = body.get(key, body) if isinstance(body, dict) else body  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
@@ -477,9 +453,6 @@ def find_window(provider: str, model: str) -> int | None:
 
 
 def price_usage(provider: str, model: str, usage: Any) -> float | None:
-    """Return the price of a request in US dollars. `usage` has the attributes of genai-prices' usage, which the
-    library's usage has too: tokens of input, output, cache reads and cache writes.
-    """
     if provider in FREE_OF_TABLES:
         return None
     try:

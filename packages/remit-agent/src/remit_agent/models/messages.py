@@ -113,7 +113,6 @@ Conversation: TypeAlias = tuple[ConversationItem, ...]
 
 
 def find_unanswered_calls(conversation: Conversation) -> Iterator[ToolCallPart]:
-    """Yield the calls without a result, in the order of the model's turns."""
     answered = {item.id for item in conversation if isinstance(item, CallResult)}
     for item in conversation:
         if isinstance(item, ModelTurn):

@@ -10,16 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from remit.core.python_runtime import prepare_type
-from remit.rehearsal.scripted_model import (
-    Message,
-    ModelRequest,
-    OfferedTool,
-    Say,
-    ScriptedModel,
-    StepParts,
-    ToolResult,
-    Use,
-)
+from remit.rehearsal import scripted_model
 from remit_agent.models.endpoints import ModelNotOpened, NoSuchModel, find_endpoint
 from remit_agent.models.extra import name_missing_extra
 from remit_agent.models.messages import CallResult, ModelPart, ModelTurn, TextPart, ToolCallPart, Usage, UserInput
@@ -42,7 +33,9 @@ class InProcessModel:
     goes on at the same step.
     """
 
-    def __init__(self, model: ScriptedModel, id: str = "scripted:model", window: int | None = None) -> None:
+    def __init__(
+        self, model: scripted_model.ScriptedModel, id: str = "scripted:model", window: int | None = None
+    ) -> None:
         self.model = model
         self.id = id
         self.window = window
@@ -59,7 +52,7 @@ class InProcessModel:
         known = sum(len(item.calls) for item in request.conversation if isinstance(item, ModelTurn))
         calls = 0
         for part in self.model.answer(describe_request(request, self.id)):
-            if isinstance(part, Say):
+            if isinstance(part, scripted_model.Say):
                 for word in part.text.splitlines(keepends=True):
                     yield TextDelta(word)
                 parts.append(TextPart(part.text))
@@ -72,23 +65,25 @@ class InProcessModel:
         yield WholeTurn(ModelTurn(tuple(parts), stop, self.id, Usage(output_tokens=0), cost=0.0))
 
 
-def describe_request(request: CompletionRequest, model: str) -> ModelRequest:
+def describe_request(request: CompletionRequest, model: str) -> scripted_model.ModelRequest:
     """Return the request for scripts, equal to a request through a wire."""
-    messages: list[Message] = []
+    messages: list[scripted_model.Message] = []
     for item in request.conversation:
         match item:
             case ModelTurn():
-                uses = tuple(Use(call.tool, call.arguments or {}, call.id) for call in item.calls)
-                messages.append(Message("assistant", (item.text,) if item.text else (), uses))
+                uses = tuple(scripted_model.Use(call.tool, call.arguments or {}, call.id) for call in item.calls)
+                messages.append(scripted_model.Message("assistant", (item.text,) if item.text else (), uses))
             case CallResult():
                 failed = item.kind != "done"
-                messages.append(Message("user", results=(ToolResult(item.id, item.text, failed),)))
+                messages.append(
+                    scripted_model.Message("user", results=(scripted_model.ToolResult(item.id, item.text, failed),))
+                )
             case UserInput():
-                messages.append(Message("user", (item.text,)))
+                messages.append(scripted_model.Message("user", (item.text,)))
             case _:
-                messages.append(Message("system", (item.text,)))
-    tools = tuple(OfferedTool(tool.name, tool.description, tool.schema) for tool in request.tools)
-    return ModelRequest(model, request.system, tools, tuple(messages))
+                messages.append(scripted_model.Message("system", (item.text,)))
+    tools = tuple(scripted_model.OfferedTool(tool.name, tool.description, tool.schema) for tool in request.tools)
+    return scripted_model.ModelRequest(model, request.system, tools, tuple(messages))
 
 
 def check_model(model_id: str, variables: Mapping[str, str]) -> None:
@@ -120,19 +115,19 @@ def open_provider(model_id: str, variables: Mapping[str, str], window: int | Non
 
 
 def open_script(model_id: str, window: int | None) -> Provider:
-    """Return the model of a script: a JSON list of turns, each a list of parts. The number of turns in the conversation
-    selects the next turn, hence a resumed run goes on at the same turn.
-    """
     path = Path(model_id.removeprefix(SCRIPTED))
     try:
         turns = msgspec.json.decode(path.read_bytes(), type=prepare_type(list[list[ScriptedPart]]))
     except (OSError, msgspec.DecodeError) as error:
         raise NoSuchModel(model_id, f"names no script: {error}") from error
 
-    def answer(conversation: ModelRequest) -> StepParts:
+    def answer(conversation: scripted_model.ModelRequest) -> scripted_model.StepParts:
         place = sum(message.role == "assistant" for message in conversation.messages)
         if place >= len(turns):
-            return Say("The script has ended.")
-        return [Use(part.tool, part.input) if part.tool else Say(part.say) for part in turns[place]]
+            return scripted_model.Say("The script has ended.")
+        return [
+            scripted_model.Use(part.tool, part.input) if part.tool else scripted_model.Say(part.say)
+            for part in turns[place]
+        ]
 
-    return InProcessModel(ScriptedModel([answer] * MAX_TURNS), model_id, window)
+    return InProcessModel(scripted_model.ScriptedModel([answer] * MAX_TURNS), model_id, window)

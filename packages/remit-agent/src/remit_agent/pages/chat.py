@@ -210,7 +210,6 @@ def read_run(gate: Gate, run_id: str) -> ChatPage:
 
 
 def list_items(lines: tuple[AnyLine, ...], history: RunHistory) -> Iterator[ChatItem]:
-    """Yield the conversation in its order, without secrets; a call stands where the model made it."""
     results = {line.id: line for line in lines if isinstance(line, ResultLine)}
     ends = {line.id: line for line in lines if isinstance(line, CommandEndedLine)}
     questions: dict[str, QuestionLine] = {}

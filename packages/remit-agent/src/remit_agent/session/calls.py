@@ -128,7 +128,6 @@ def check_call(run: Run, call: ToolCallPart, turn: Sequence[ToolCallPart], signa
 
 
 def find_json_error(raw: str) -> str:
-    """Return what is wrong with the arguments, with the position."""
     try:
         found = msgspec.json.decode(raw.encode("utf-8", "replace"))
     except msgspec.DecodeError as error:
@@ -140,7 +139,6 @@ def find_json_error(raw: str) -> str:
 
 
 def group_calls(run: Run, calls: Sequence[ToolCallPart]) -> Iterator[list[ToolCallPart]]:
-    """Yield groups of calls that run side by side, in the turn's order: reads, or a single call with effects."""
     reads: list[ToolCallPart] = []
     for call in calls:
         tool = run.toolbox.find_tool(call.tool)
@@ -182,7 +180,6 @@ async def run_calls(run: Run, calls: Sequence[ToolCallPart]) -> None:
 
 
 def find_earlier_stop(run: Run, calls: Sequence[ToolCallPart]) -> ResultLine | None:
-    """Return the result for the following calls, if a call of the group ended the turn."""
     for call in calls:
         result, tool = run.history.results.get(call.id), run.toolbox.find_tool(call.tool)
         if result is None:
@@ -195,9 +192,6 @@ def find_earlier_stop(run: Run, calls: Sequence[ToolCallPart]) -> ResultLine | N
 
 
 async def perform_checked_call(run: Run, checked: CheckedCall, limit: asyncio.Semaphore) -> None:
-    """Perform the call in a worker thread; report the size of the output during the call. A command that runs longer
-    than its call says goes on in the background.
-    """
     call_id, shown = checked.part.id, 0
     output = Path(run.folder.output_path(name_output(call_id)))
     cancel = run.cancels[call_id] = threading.Event()
@@ -227,7 +221,6 @@ async def perform_checked_call(run: Run, checked: CheckedCall, limit: asyncio.Se
 
 
 def has_waited(run: Run, checked: CheckedCall) -> bool:
-    """Return whether a command has run for as long as its call waits; the time for a person's answer does not count."""
     begun = run.history.begun.get(checked.part.id)
     arguments = checked.arguments
     return isinstance(arguments, ExecuteCommand) and begun is not None and run.clock() - begun.at >= arguments.timeout
@@ -245,7 +238,6 @@ def make_background_line(checked: CheckedCall, output: Path) -> ResultLine:
 
 
 async def follow_command(run: Run, call_id: str, work: asyncio.Future[ResultLine]) -> None:
-    """Write the end of a command in the background into the journal."""
     try:
         run.append(make_command_end(await work))
     finally:

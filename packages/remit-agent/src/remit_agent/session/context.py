@@ -20,14 +20,7 @@ from remit.gate.context import RECORDING_ERRORS
 from remit.gate.gate import Gate
 from remit.gate.intents.lessons import describe_open_items
 from remit.workspace.observe.observation import try_observe_file
-from remit_agent.models.messages import (
-    CallResult,
-    ConversationItem,
-    ModelTurn,
-    TextPart,
-    ThoughtPart,
-    UserInput,
-)
+from remit_agent.models import messages
 from remit_agent.models.port import CompletionRequest, ToolSchema
 from remit_agent.session.journal.history import RunHistory, frame_remarks, shorten_item
 from remit_agent.session.journal.lines import CondensedLine, LessonOfferedLine, ShortenedLine, TailLine
@@ -42,7 +35,7 @@ MAX_DIFFED_BYTES = 64 * 1024
 
 async def append_tail(run: Run) -> None:
     """Append the changes the model has to know before the next request, if there are any."""
-    has_words = any(isinstance(item, UserInput) and item.by != "remit" for item in run.history.undelivered)
+    has_words = any(isinstance(item, messages.UserInput) and item.by != "remit" for item in run.history.undelivered)
     parts = await run.access.run(lambda gate: collect_remarks(run, gate, has_words=has_words))
     day = datetime.fromtimestamp(run.clock(), UTC).strftime("%Y-%m-%d")
     if day != run.told_day:
@@ -57,7 +50,6 @@ async def append_tail(run: Run) -> None:
 
 
 def collect_remarks(run: Run, gate: Gate, *, has_words: bool) -> list[str]:
-    """Return the gate's remarks; in the repository's turn. A failure is a remark of its own."""
     if not gate.is_governed:
         return []
     parts: list[str] = []
@@ -89,7 +81,6 @@ def find_intent_version(run: Run, gate: Gate) -> str:
 
 
 def offer_lesson(run: Run, gate: Gate) -> str:
-    """Offer once to record the lesson of a check that failed earlier in the run and passes now; "" otherwise."""
     if not run.history.has_failed_check or not run.history.has_new_effects:
         return ""
     run.history.has_new_effects = False
@@ -140,7 +131,6 @@ def find_changed_files(gate: Gate, session: SessionKey, checks: FileChecks) -> l
 
 
 def read_status(path: Path) -> tuple[int, ...]:
-    """Return numbers that change with every write, among them the time no program can set; () for no file."""
     try:
         status = path.lstat()
     except OSError:
@@ -149,7 +139,6 @@ def read_status(path: Path) -> tuple[int, ...]:
 
 
 def describe_difference(before: bytes | None, after: bytes) -> str:
-    """Return a short diff without secrets; "" for contents that are large, no text, or unknown."""
     if before is None or len(before) > MAX_DIFFED_BYTES or len(after) > MAX_DIFFED_BYTES or b"\0" in before + after:
         return ""
     old, new = (side.decode("utf-8", "replace").splitlines() for side in (before, after))
@@ -159,7 +148,6 @@ def describe_difference(before: bytes | None, after: bytes) -> str:
 
 
 def describe_changed_files(files: list[OutdatedFile]) -> str:
-    """Return what the model is told; "" for no files."""
     if not files:
         return ""
     lines = ["Changed by somebody else since you last saw them; read them again before you edit them:"]
@@ -200,14 +188,15 @@ def count_tokens(text: str) -> int:
     return int(len(text.encode("utf-8", "replace")) / BYTES_PER_TOKEN)
 
 
-def estimate_item(item: ConversationItem) -> int:
+def estimate_item(item: messages.ConversationItem) -> int:
     match item:
-        case ModelTurn():
+        case messages.ModelTurn():
             texts = (
-                p.text if isinstance(p, TextPart | ThoughtPart) else f"{p.tool}{p.arguments}{p.raw}" for p in item.parts
+                p.text if isinstance(p, messages.TextPart | messages.ThoughtPart) else f"{p.tool}{p.arguments}{p.raw}"
+                for p in item.parts
             )
             return sum(count_tokens(text) + 8 for text in texts)
-        case CallResult() | UserInput():
+        case messages.CallResult() | messages.UserInput():
             return count_tokens(item.text) + 8 + 1000 * len(item.images)
         case _:
             return count_tokens(item.text) + 8
@@ -226,7 +215,7 @@ def estimate_request(history: RunHistory, system: str, tools: tuple[ToolSchema, 
 
 def plan_shortening(history: RunHistory, window: int) -> ShortenedLine | None:
     """Return the journal line that shortens the results before the newest turns; None if the gain is small."""
-    turns = [place for place, item in enumerate(history.items) if isinstance(item, ModelTurn)]
+    turns = [place for place, item in enumerate(history.items) if isinstance(item, messages.ModelTurn)]
     end = turns[-UNTOUCHED_TURNS] if len(turns) > UNTOUCHED_TURNS else 0
     gain = sum(estimate_item(item) - estimate_item(shorten_item(item)) for item in history.items[:end])
     return ShortenedLine(items=end) if gain >= MIN_GAIN * window else None
@@ -238,21 +227,21 @@ def make_summary_request(history: RunHistory, window: int) -> CompletionRequest:
     most = int(window * 0.7 * BYTES_PER_TOKEN)
     if len(text) > most:
         text = f"{text[: most // 3]}\n\n[… left out: it was too long …]\n\n{text[-most * 2 // 3 :]}"
-    asked = UserInput(f"The conversation to condense:\n\n{text}", by="remit")
+    asked = messages.UserInput(f"The conversation to condense:\n\n{text}", by="remit")
     return CompletionRequest(SUMMARY_SYSTEM, (), (asked,), max_tokens=MAX_SUMMARY_TOKENS)
 
 
-def write_item(item: ConversationItem) -> str:
+def write_item(item: messages.ConversationItem) -> str:
     match item:
-        case ModelTurn():
+        case messages.ModelTurn():
             calls = (
                 f"[call {call.tool} {call.arguments if call.arguments is not None else call.raw}]"
                 for call in item.calls
             )
             return "\n".join(filter(None, ("AGENT:", item.text, *calls)))
-        case CallResult():
+        case messages.CallResult():
             return f"RESULT of {item.tool} ({item.kind}):\n{item.text}"
-        case UserInput():
+        case messages.UserInput():
             return f"{'PERSON' if item.by != 'remit' else 'REMIT'}:\n{item.text}"
         case _:
             return f"REMIT:\n{item.text}"

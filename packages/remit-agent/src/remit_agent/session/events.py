@@ -8,23 +8,8 @@ from msgspec import Struct
 
 from remit.core.untrusted_input import as_object
 from remit_agent.models.messages import ResultKind
+from remit_agent.session.journal import lines
 from remit_agent.session.journal.history import RunHistory
-from remit_agent.session.journal.lines import (
-    AnswerLine,
-    AnyLine,
-    CommandEndedLine,
-    CondensedLine,
-    EndedLine,
-    JournalLine,
-    ModeLine,
-    ModelLine,
-    QuestionLine,
-    ResultLine,
-    ResumedLine,
-    RunLine,
-    TurnLine,
-    UserLine,
-)
 
 EventKind: TypeAlias = Literal[
     "started", "state", "input", "text", "thought", "call", "retracted", "turn", "call_begun", "call_ended",
@@ -106,34 +91,34 @@ class RunStatus(Struct, frozen=True):
     cost: float | None
 
 
-SHOWN_LINES: dict[type[JournalLine], EventKind] = {
-    RunLine: "started",
-    UserLine: "input",
-    TurnLine: "turn",
-    ResultLine: "call_ended",
-    CommandEndedLine: "command_ended",
-    QuestionLine: "question",
-    AnswerLine: "answer",
-    ModeLine: "state",
-    ModelLine: "state",
-    CondensedLine: "condensed",
-    ResumedLine: "resumed",
-    EndedLine: "ended",
+SHOWN_LINES: dict[type[lines.JournalLine], EventKind] = {
+    lines.RunLine: "started",
+    lines.UserLine: "input",
+    lines.TurnLine: "turn",
+    lines.ResultLine: "call_ended",
+    lines.CommandEndedLine: "command_ended",
+    lines.QuestionLine: "question",
+    lines.AnswerLine: "answer",
+    lines.ModeLine: "state",
+    lines.ModelLine: "state",
+    lines.CondensedLine: "condensed",
+    lines.ResumedLine: "resumed",
+    lines.EndedLine: "ended",
 }
 
 
-def describe_line(line: AnyLine, history: RunHistory) -> RunEvent | None:
+def describe_line(line: lines.AnyLine, history: RunHistory) -> RunEvent | None:
     """Return the durable event of a journal line; None for lines that no face shows."""
     kind = SHOWN_LINES.get(type(line))
     if kind is None:
         return None
-    is_result = isinstance(line, ResultLine | CommandEndedLine)
+    is_result = isinstance(line, lines.ResultLine | lines.CommandEndedLine)
     return RunEvent(kind, describe_result(line, history) if is_result else line, line.n)
 
 
-def describe_result(line: ResultLine | CommandEndedLine, history: RunHistory) -> CallEnded:
+def describe_result(line: lines.ResultLine | lines.CommandEndedLine, history: RunHistory) -> CallEnded:
     call, performed = history.calls.get(line.id), history.performed.get(line.id)
     data = as_object(performed.data) if performed else None
     tool = call.tool if call else ""
-    snapshot = line.snapshot if isinstance(line, ResultLine) else None
+    snapshot = line.snapshot if isinstance(line, lines.ResultLine) else None
     return CallEnded(line.id, tool, line.kind, line.text, line.told, line.error, data or None, snapshot)

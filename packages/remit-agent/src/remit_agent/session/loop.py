@@ -17,18 +17,8 @@ import msgspec
 
 from remit_agent.models.messages import CallResult, ModelTurn, UserInput
 from remit_agent.models.port import CompletionRequest, ProviderError, ToolSchema
+from remit_agent.session import context
 from remit_agent.session.calls import accept_turn, run_calls
-from remit_agent.session.context import (
-    CONDENSE_AT,
-    DEFAULT_WINDOW,
-    SHORTEN_AT,
-    append_tail,
-    collect_keeps,
-    estimate_request,
-    make_summary_request,
-    plan_shortening,
-    take_summary,
-)
 from remit_agent.session.journal.lines import AskedLine, EndedLine, TurnLine, UserLine
 from remit_agent.session.limits import find_reached_limit, find_stuck_reason
 from remit_agent.session.model_requests import stream_turn
@@ -52,14 +42,14 @@ async def take_turns(run: Run) -> EndedLine | None:
             return ended
         if run.history.waits_for_words and not remark_on_silence(run):
             return None
-        await append_tail(run)
+        await context.append_tail(run)
         await fit_window(run)
         try:
             turn, milliseconds = await ask_model(run)
         except ProviderError as error:
             if error.kind == "window" and run.condensed_turn != run.history.turn_count:
                 # The provider refused the request: its window is smaller than the request's estimated size.
-                run.window = min(run.window or 1 << 62, estimate_request(run.history, *build_prompt(run)))
+                run.window = min(run.window or 1 << 62, context.estimate_request(run.history, *build_prompt(run)))
                 await condense(run)
                 continue
             return run.end("stuck" if error.kind == "window" else "failed", f"{error.kind}: {error}")
@@ -76,7 +66,6 @@ async def settle_calls(run: Run) -> None:
 
 
 async def find_end(run: Run) -> EndedLine | None:
-    """End the run if it has a reason to."""
     history = run.history
     if history.completion is not None:
         return run.end("completed", history.completion)
@@ -94,7 +83,6 @@ async def find_end(run: Run) -> EndedLine | None:
 
 
 def remark_on_silence(run: Run) -> bool:
-    """Append Remit's remark on a turn without a call, if the run has to go on; return whether it has to."""
     turn = run.history.last_turn
     if turn is None or turn.stop in ("cancelled", "refusal"):
         return False
@@ -128,7 +116,7 @@ def build_request(run: Run) -> CompletionRequest:
 async def ask_model(run: Run) -> tuple[ModelTurn, int]:
     """Return the model's whole turn, or the part streamed before a cancel. Raises ProviderError."""
     request = build_request(run)
-    tokens = estimate_request(run.history, request.system, request.tools)
+    tokens = context.estimate_request(run.history, request.system, request.tools)
     prompt_hash = hashlib.sha256(request.system.encode()).hexdigest()
     tools_hash = hashlib.sha256(msgspec.json.encode(request.tools)).hexdigest()
     run.append(AskedLine(prompt_sha256=prompt_hash, tools_sha256=tools_hash, tokens=tokens))
@@ -140,14 +128,16 @@ async def ask_model(run: Run) -> tuple[ModelTurn, int]:
 
 
 async def fit_window(run: Run) -> None:
-    """Shorten old results or condense, if the next request fills too much of the window."""
     if run.window is None and run.history.turn_count:
         run.window = await run.access.run_in_thread(lambda: run.provider.window)
-    if run.window is None or estimate_request(run.history, *build_prompt(run)) < SHORTEN_AT * run.window:
+    if (
+        run.window is None
+        or context.estimate_request(run.history, *build_prompt(run)) < context.SHORTEN_AT * run.window
+    ):
         return
-    if shortening := plan_shortening(run.history, run.window):
+    if shortening := context.plan_shortening(run.history, run.window):
         run.append(shortening)
-    is_full = estimate_request(run.history, *build_prompt(run)) >= CONDENSE_AT * run.window
+    is_full = context.estimate_request(run.history, *build_prompt(run)) >= context.CONDENSE_AT * run.window
     if is_full and run.condensed_turn != run.history.turn_count:
         await condense(run)
 
@@ -156,12 +146,12 @@ async def condense(run: Run) -> None:
     """Replace the conversation by a summary, once for a request and only by a good one."""
     history = run.history
     run.condensed_turn = history.turn_count
-    keeps = await run.access.run(lambda gate: collect_keeps(gate, run.session, history))
+    keeps = await run.access.run(lambda gate: context.collect_keeps(gate, run.session, history))
     try:
-        summary, _ = await stream_turn(run, make_summary_request(history, run.window or DEFAULT_WINDOW))
+        summary, _ = await stream_turn(run, context.make_summary_request(history, run.window or context.DEFAULT_WINDOW))
     except ProviderError:
         return
-    if taken := take_summary(history, summary.text, keeps):
+    if taken := context.take_summary(history, summary.text, keeps):
         run.append(taken)
         run.greeting = "compact"
-        await append_tail(run)
+        await context.append_tail(run)

@@ -9,16 +9,8 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+from remit_agent.models import port
 from remit_agent.models.messages import ModelTurn, TextPart
-from remit_agent.models.port import (
-    RETRIED_KINDS,
-    CallDelta,
-    CompletionRequest,
-    ProviderError,
-    TextDelta,
-    ThoughtDelta,
-    WholeTurn,
-)
 from remit_agent.session.events import RetryWait, StreamedCall, StreamedText
 from remit_agent.session.run import Run
 
@@ -31,7 +23,7 @@ T = TypeVar("T")
 
 async def retry_request(
     attempt: Callable[[], Awaitable[T]],
-    announce: Callable[[ProviderError, float, int], None],
+    announce: Callable[[port.ProviderError, float, int], None],
     *,
     sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     clock: Callable[[], float] = time.monotonic,
@@ -44,18 +36,18 @@ async def retry_request(
     for number in range(1, MAX_TRIES + 1):
         try:
             return await attempt()
-        except ProviderError as error:
+        except port.ProviderError as error:
             wait = error.retry_after_s
             if wait is None:
                 wait = min(MAX_WAIT_S, 2.0 ** (number - 1)) * (0.75 + jitter() / 2)
-            if error.kind not in RETRIED_KINDS or number == MAX_TRIES or clock() - started + wait > MAX_TOTAL_S:
+            if error.kind not in port.RETRIED_KINDS or number == MAX_TRIES or clock() - started + wait > MAX_TOTAL_S:
                 raise
             announce(error, wait, number)
             await sleep(wait)
     raise AssertionError("unreachable")
 
 
-async def stream_turn(run: Run, request: CompletionRequest) -> tuple[ModelTurn, int]:
+async def stream_turn(run: Run, request: port.CompletionRequest) -> tuple[ModelTurn, int]:
     """Stream one turn, with retries; a cancel closes the connection and keeps the text so far."""
     started, streamed = time.monotonic(), list[str]()
 
@@ -66,19 +58,19 @@ async def stream_turn(run: Run, request: CompletionRequest) -> tuple[ModelTurn, 
         async with run.provider.stream(request) as deltas:
             async for delta in deltas:
                 match delta:
-                    case WholeTurn():
+                    case port.WholeTurn():
                         return delta.turn
-                    case TextDelta():
+                    case port.TextDelta():
                         streamed.append(delta.text)
                         run.publish_passing("text", StreamedText(delta.text))
-                    case ThoughtDelta():
+                    case port.ThoughtDelta():
                         run.publish_passing("thought", StreamedText(delta.text))
-                    case CallDelta():
+                    case port.CallDelta():
                         call = StreamedCall(delta.index, delta.id, delta.tool, delta.json)
                         run.publish_passing("call", call)
-        raise ProviderError("truncated", "the stream ended without the end of the turn")
+        raise port.ProviderError("truncated", "the stream ended without the end of the turn")
 
-    def announce(error: ProviderError, seconds: float, number: int) -> None:
+    def announce(error: port.ProviderError, seconds: float, number: int) -> None:
         run.publish_passing("retracted", None)
         run.publish_passing("waiting", RetryWait(f"{error.kind}: {error}", seconds, number))
 

@@ -124,7 +124,6 @@ def find_modes(root: Path) -> dict[str, AgentMode]:
 
 
 def list_mode_files(root: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the fields of each mode of the repository with its file."""
     folders = (".orchestration/modes", ".roo/modes")
     files = [f"{folder}/{name}" for folder in folders for name in list_folder(root, folder)]
     for path in [*(path for path in files if path.endswith((".yaml", ".yml"))), ".roomodes"]:
@@ -161,7 +160,6 @@ def make_mode(fields: dict[str, Any], source: str) -> AgentMode | None:
 
 
 def read_paths(fields: dict[str, Any]) -> tuple[str, ...] | None:
-    """Return the globs of `paths` or `fileRegex`; no glob for an invalid expression or glob."""
     if "paths" in fields:
         globs = tuple(str(path) for path in as_array(fields["paths"]) or [fields["paths"]])
         return () if any(glob_error(path) for path in globs) else globs
@@ -174,6 +172,5 @@ def read_paths(fields: dict[str, Any]) -> tuple[str, ...] | None:
 
 
 def limit_mode(mode: AgentMode, own: AgentMode) -> AgentMode:
-    """Return a mode of the repository within the built-in one of the same slug."""
     paths = mode.paths if has_only_paths_of(mode.paths, own.paths) else own.paths
     return replace(mode, groups=mode.groups & own.groups, paths=paths)

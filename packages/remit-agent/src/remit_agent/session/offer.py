@@ -47,14 +47,12 @@ CITATION_SCHEMAS: dict[str, dict[str, Any]] = {
 
 
 def choose_edit_tools(model: str, chosen: Sequence[str] = ()) -> tuple[str, ...]:
-    """Return the write tools for a model `provider:name`; `chosen` are the tools set by a person."""
     if chosen:
         return tuple(chosen)
     return EDIT_TOOLS_BY_PROVIDER.get(name_family(model), DEFAULT_EDIT_TOOLS)
 
 
 def add_citation(schema: ToolSchema) -> ToolSchema:
-    """Return the schema of a write tool with the fields cited in a governed workspace."""
     properties = {**schema.schema.get("properties", {}), **CITATION_SCHEMAS}
     required = [*schema.schema.get("required", ()), "intent_id", "mutation_class"]
     return replace(schema, schema={**schema.schema, "properties": properties, "required": required})

@@ -77,7 +77,6 @@ async def reconcile_calls(run: Run) -> None:
 
 
 def perform_again(run: Run, call: ToolCallPart, performed: ToolOutput | None) -> ResultLine:
-    """Return the result of a call that was checked before the crash: it does not count as a repetition of itself."""
     try:
         return perform_call(run, check_call(run, call, (call,), ()), performed)
     except ToolFailure as failure:
@@ -85,7 +84,6 @@ def perform_again(run: Run, call: ToolCallPart, performed: ToolOutput | None) ->
 
 
 def end_command(run: Run, gate: Gate, call: ToolCallPart, found: WayOn) -> ResultLine:
-    """Return the end of a command that ran in the background when the run was interrupted. It is not run again."""
     if found.performed is not None:
         return perform_again(run, call, found.performed)
     pending = find_pending(gate, run.session, call.id)
@@ -95,7 +93,6 @@ def end_command(run: Run, gate: Gate, call: ToolCallPart, found: WayOn) -> Resul
 
 
 def find_way_on(run: Run, gate: Gate, call: ToolCallPart) -> WayOn:
-    """Return how a call goes on, by the journal and the gate's records; in the repository's turn."""
     journaled = run.history.performed.get(call.id)
     output = restore_output(journaled) if journaled else None
     try:
@@ -130,7 +127,6 @@ def find_way_on(run: Run, gate: Gate, call: ToolCallPart) -> WayOn:
 
 
 def close_call(run: Run, gate: Gate, call: ToolCallPart, pending: PendingCall, output: ToolOutput) -> Performed:
-    """Have a call compared and recorded that is not run again."""
     made = replace(run.make_call(call, Citation()), effect=pending.effect, paths=pending.judged)
     if pending.whole:
         with suppress(ToolFailure):

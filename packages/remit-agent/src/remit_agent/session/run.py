@@ -13,17 +13,9 @@ from remit.core.call import Citation, SessionKey, StartSource, ToolCall, hash_ar
 from remit_agent.models.messages import ToolCallPart
 from remit_agent.models.port import Provider, ToolSchema
 from remit_agent.session.events import EventKind, RunEvent, RunStatus, describe_line
+from remit_agent.session.journal import lines
 from remit_agent.session.journal.file import JOURNAL_NAME, Journal, RunDirectory, read_journal
 from remit_agent.session.journal.history import RunHistory
-from remit_agent.session.journal.lines import (
-    AnswerLine,
-    AnyLine,
-    EndedLine,
-    EndState,
-    QuestionKind,
-    QuestionLine,
-    RunLimits,
-)
 from remit_agent.session.limits import Spending, sum_spending
 from remit_agent.tools.gate_access import GateAccess
 from remit_agent.tools.tool import HostTool, RunControl
@@ -134,9 +126,9 @@ class Run:
         """Histories of children, by their path of ids; in the root those of all children below."""
 
     @property
-    def limits(self) -> RunLimits:
+    def limits(self) -> lines.RunLimits:
         started = self.root.history.started
-        return started.limits if started else RunLimits()
+        return started.limits if started else lines.RunLimits()
 
     @property
     def spending(self) -> Spending:
@@ -162,7 +154,7 @@ class Run:
 
     # Journal and listeners
 
-    def append(self, line: AnyLine) -> AnyLine:
+    def append(self, line: lines.AnyLine) -> lines.AnyLine:
         """Write a line, take it into the history, and tell the listeners. Raises OSError."""
         with self.append_lock:
             numbered = self.journal.append(line)
@@ -188,10 +180,12 @@ class Run:
         status = RunStatus(self.history.mode, self.provider.id, self.history.turn_count, tokens, self.window, cost)
         self.publish_passing("state", status)
 
-    def end(self, state: EndState, reason: str = "") -> EndedLine:
-        line = self.append(EndedLine(state=state, reason=reason, usage=self.history.usage, cost=self.spending.cost))
+    def end(self, state: lines.EndState, reason: str = "") -> lines.EndedLine:
+        line = self.append(
+            lines.EndedLine(state=state, reason=reason, usage=self.history.usage, cost=self.spending.cost)
+        )
         self.journal.sync()
-        assert isinstance(line, EndedLine)
+        assert isinstance(line, lines.EndedLine)
         return line
 
     # Calls
@@ -208,7 +202,6 @@ class Run:
 
     @property
     def inherited_narrowings(self) -> tuple[tuple[str, ...], ...]:
-        """The parent's narrowings; of its tasks only, once a person gave this run a wider mode than the parent's."""
         parent = self.parent
         if parent is None:
             return ()
@@ -242,7 +235,7 @@ class Run:
     # The person
 
     async def ask_person(
-        self, kind: QuestionKind, text: str, call: str = "", choices: tuple[str, ...] = ()
+        self, kind: lines.QuestionKind, text: str, call: str = "", choices: tuple[str, ...] = ()
     ) -> PersonReply:
         """Return the person's answer; without words if nobody is there, or the turn is cancelled first. An open
         question of the same call is put again.
@@ -254,7 +247,7 @@ class Run:
             question = open_again
             self.publish(RunEvent("question", question, question.n))
         else:
-            question = QuestionLine(id=self.make_question_id(), kind=kind, text=text, call=call, choices=choices)
+            question = lines.QuestionLine(id=self.make_question_id(), kind=kind, text=text, call=call, choices=choices)
             self.append(question)
         waiting = self.waiting_answers[question.id] = self.loop.create_future()
         if question.id in self.early_answers:
@@ -263,7 +256,7 @@ class Run:
             reply = await waiting
         finally:
             del self.waiting_answers[question.id]
-        self.append(AnswerLine(id=question.id, by=reply.by, words=reply.words))
+        self.append(lines.AnswerLine(id=question.id, by=reply.by, words=reply.words))
         return reply
 
     def make_question_id(self) -> str:
@@ -296,6 +289,5 @@ class Run:
 
 
 def read_child_histories(folder: RunDirectory) -> dict[str, RunHistory]:
-    """Return the histories of all children below a run, by id."""
     paths = sorted((folder.path / "children").rglob(JOURNAL_NAME))
     return {path.parent.name: RunHistory(read_journal(RunDirectory(path.parent))) for path in paths}

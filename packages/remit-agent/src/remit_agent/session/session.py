@@ -27,17 +27,7 @@ from remit.workspace.place.workspace import Workspace
 from remit_agent.models.messages import ImageRef, InputSource
 from remit_agent.models.port import Provider
 from remit_agent.session.events import RunEvent, describe_line
-from remit_agent.session.journal.file import (
-    Journal,
-    JournalError,
-    RunDirectory,
-    list_runs,
-    make_run_id,
-    read_first_and_last_line,
-    read_journal,
-    remove_old_runs,
-    runs_folder,
-)
+from remit_agent.session.journal import file
 from remit_agent.session.journal.history import RunHistory
 from remit_agent.session.journal.lines import EndedLine, ForkPoint, ModeLine, ModelLine, RunLimits, RunLine, UserLine
 from remit_agent.session.loop import condense, take_turns
@@ -109,10 +99,12 @@ class Session:
         workspace = access.gate.workspace
         if not access.gate.is_governed:
             await access.run(lambda gate: govern_workspace(gate.workspace))
-        await access.run(lambda gate: remove_old_runs(workspace, gate.rules.config.transcripts.retain_days, clock()))
-        run_id = make_run_id(clock())
+        await access.run(
+            lambda gate: file.remove_old_runs(workspace, gate.rules.config.transcripts.retain_days, clock())
+        )
+        run_id = file.make_run_id(clock())
         await select_intent(access, run_id, options.intent)  # before there is a run that a refusal would leave open
-        journal = Journal(RunDirectory.create(runs_folder(workspace), run_id), clock)
+        journal = file.Journal(file.RunDirectory.create(file.runs_folder(workspace), run_id), clock)
         run = make_run(access, journal, path, options, provider, make_toolbox(access), clock)
         line = RunLine(
             run=run_id,
@@ -147,7 +139,7 @@ class Session:
         """
         access = GateAccess(path, environment)
         folder = find_run(access.gate.workspace, run_id)
-        journal = Journal(folder, clock)
+        journal = file.Journal(folder, clock)
         run = make_run(access, journal, path, options, provider, make_toolbox(access), clock)
         run.mark_resumed()
         session = cls(run)
@@ -164,9 +156,9 @@ class Session:
     def list(workspace: Workspace) -> "list[RunSummary]":
         """Return the runs of a workspace, newest first."""
         found: list[RunSummary] = []
-        for folder in list_runs(workspace):
+        for folder in file.list_runs(workspace):
             with suppress(OSError):
-                first, last = read_first_and_last_line(folder)
+                first, last = file.read_first_and_last_line(folder)
                 if isinstance(first, RunLine) and last is not None:
                     state = last.state if isinstance(last, EndedLine) else "open"
                     found.append(RunSummary(folder.id, first.task, first.model, first.mode, first.at, last.at, state))
@@ -192,7 +184,7 @@ class Session:
         queue: asyncio.Queue[RunEvent | None] = asyncio.Queue()
         self.queues.append(queue)
         try:
-            lines = read_journal(self.run.folder)
+            lines = file.read_journal(self.run.folder)
             history, last = RunHistory(), 0
             for line in lines:
                 history.add(line)
@@ -320,7 +312,7 @@ class Session:
 
 def make_run(
     access: GateAccess,
-    journal: Journal,
+    journal: file.Journal,
     path: Path,
     options: SessionOptions,
     provider: Provider,
@@ -346,17 +338,17 @@ def fork_run(workspace: Workspace, run_id: str, n: int | None = None, clock: Cal
     Raises JournalError, also for a line that the run has not; OSError.
     """
     origin = find_run(workspace, run_id)
-    lines = read_journal(origin)
+    lines = file.read_journal(origin)
     if n is not None and lines and not 1 <= n <= lines[-1].n:
-        raise JournalError(f"run {origin.id} has no line {n}: it has the lines 1 to {lines[-1].n}")
+        raise file.JournalError(f"run {origin.id} has no line {n}: it has the lines 1 to {lines[-1].n}")
     first, *rest = (line for line in lines if n is None or line.n <= n)
     if not isinstance(first, RunLine):
-        raise JournalError(f"run {origin.id} has no first line")
-    fork_id = make_run_id(clock())
-    folder = RunDirectory.create(origin.path.parent, fork_id)
+        raise file.JournalError(f"run {origin.id} has no first line")
+    fork_id = file.make_run_id(clock())
+    folder = file.RunDirectory.create(origin.path.parent, fork_id)
     for blob in (origin.path / "blobs").iterdir():
         (folder.path / "blobs" / blob.name).hardlink_to(blob)
-    journal = Journal(folder, clock)
+    journal = file.Journal(folder, clock)
     try:
         journal.append(replace(first, run=fork_id, fork=ForkPoint(origin.id, rest[-1].n if rest else first.n)))
         for line in rest:
@@ -372,10 +364,10 @@ async def select_intent(access: GateAccess, run_id: str, intent: str | None) -> 
         await access.run(lambda gate: gate.intents.select(SessionKey(run_id), AGENT, intent, said_by=PERSON))
 
 
-def find_run(workspace: Workspace, run_id: str) -> RunDirectory:
+def find_run(workspace: Workspace, run_id: str) -> file.RunDirectory:
     """Return the run with this id, or the newest for "". Raises JournalError."""
-    runs = list_runs(workspace)
+    runs = file.list_runs(workspace)
     found = next((folder for folder in runs if run_id in ("", folder.id)), None)
     if found is None:
-        raise JournalError(f"there is no run {run_id!r} in {str(workspace.root)!r}; `remit run --list` shows all")
+        raise file.JournalError(f"there is no run {run_id!r} in {str(workspace.root)!r}; `remit run --list` shows all")
     return found

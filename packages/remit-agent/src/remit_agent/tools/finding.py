@@ -92,8 +92,6 @@ class SearchCode(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def prepare_text(context: ToolContext, path: str, answer: Callable[[Path], str]) -> PreparedCall:
-    """Return a call that reads below `path` and answers with a text."""
-
     def act(access: WorkspaceAccess) -> ToolOutput:
         place = locate_path(context, path)
         if not os.path.lexists(place):
@@ -109,7 +107,6 @@ def prepare_text(context: ToolContext, path: str, answer: Callable[[Path], str])
 
 
 def list_below(place: Path) -> list[str]:
-    """Return the files below a folder, relative to the folder, sorted; files ignored by git are left out."""
     try:
         out = Git(place).run("ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", ".")
         names = {os.fsdecode(name) for name in out.split(b"\0") if name}
@@ -142,7 +139,6 @@ def prepare_list(context: ToolContext, given: ListFiles) -> PreparedCall:
 
 
 def find_ripgrep(search_path: str) -> str | None:
-    """Return the program `rg`: from the person's PATH, or from the extra `agent`."""
     places = (Path(folder) / "rg" for folder in search_path.split(os.pathsep) if folder)
     found = next((place for place in places if os.access(place, os.X_OK)), Path(sys.executable).with_name("rg"))
     return str(found) if found.is_file() else None
@@ -184,7 +180,6 @@ def search_text(program: str | None, place: Path, given: SearchFiles, variables:
 
 
 def show_hits(output: bytes) -> tuple[str, int]:
-    """Return the hits file by file and their number; a text that is no hit (an error) as it is."""
     rows: list[str] = []
     path, last, hits = "", 0, 0
     for raw in output.split(b"\n"):
@@ -248,7 +243,6 @@ def prepare_codebase_search(context: ToolContext, given: SearchCode) -> Prepared
 
 
 def rank_chunks(folder: Path, names: Sequence[str], words: Sequence[str]) -> list[tuple[str, int, int, float, str]]:
-    """Return path, first and last line, score and text of the best parts of files, one a file first."""
     with closing(sqlite3.connect(":memory:")) as database:
         database.execute(
             "CREATE VIRTUAL TABLE chunk USING fts5(path, body, first UNINDEXED, tokenize='porter unicode61')"
@@ -278,7 +272,6 @@ def rank_chunks(folder: Path, names: Sequence[str], words: Sequence[str]) -> lis
 
 
 def best_line(lines: Sequence[str], words: Sequence[str]) -> int:
-    """Return the index from which the next lines hold the most of the words."""
     spoken = [{word for word in words if word in WORD_PARTS.sub(" ", line).lower()} for line in lines]
     windows = range(max(1, len(lines) - MAX_SHOWN_LINES + 1))
     return max(windows, key=lambda n: (len({w for line in spoken[n : n + MAX_SHOWN_LINES] for w in line}), -n))

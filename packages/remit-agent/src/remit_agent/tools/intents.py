@@ -17,7 +17,6 @@ YES, NO = "Yes", "No"
 
 
 def answer_intent_tool(context: ToolContext, name: str, arguments: dict[str, Any]) -> ToolAnswer:
-    """Run a tool of the catalogue; where it needs a person, they are asked through the run."""
     call = context.new_call()
     caller = Caller(call.session, call.agent, has_dialog=True)
     for _ in range(MAX_QUESTIONS):

@@ -65,7 +65,6 @@ class Connection(Struct):
 
 
 def read_server_settings(gate: Gate) -> tuple[dict[str, dict[str, Any]], str]:
-    """Return the servers by name, and a remark if the repository's are not trusted."""
     personal = parse_mcp_servers(read_settings(gate.environment.home / PERSONAL_FILE))
     content = read_settings(gate.workspace.root / MCP_FILE)
     brought = parse_mcp_servers(content)
@@ -145,7 +144,6 @@ class McpConnections:
                 del self.talks[name]
 
     def open_portal(self) -> "BlockingPortal":
-        """Return the portal to the thread of the connections."""
         from anyio.from_thread import start_blocking_portal
 
         with self.portal_lock:
@@ -245,7 +243,6 @@ async def list_tools(connection: Connection) -> None:
 
 
 def is_connection_error(error: Exception) -> bool:
-    """Return whether the connection is of no more use; an answer of the server is no such error."""
     from mcp.shared.exceptions import MCPError
     from mcp_types import CONNECTION_CLOSED
 
@@ -278,7 +275,6 @@ def wrong_arguments(given: UseMcpTool, why: str, schema: dict[str, Any]) -> Tool
 
 
 def show_content(context: ToolContext, blocks: list[Any], structured: Any) -> tuple[str, list[Any]]:
-    """Return the text of a result, and its images."""
     texts: list[str] = []
     images: list[Any] = []
     for block in blocks:

@@ -41,10 +41,6 @@ def describe_nearest(content: str, old: str) -> str:
 
 
 def find_nearest_lines(lines: Sequence[str], sought: Sequence[str]) -> list[int]:
-    """Return the first index of the lines most like `sought`, and of lines about as near.
-
-    Long lines weigh more than short ones, and equal lines more than similar ones.
-    """
     seen = [line.strip()[:MAX_COMPARED_CHARS] for line in lines[:MAX_COMPARED_LINES]]
     wanted = [line.strip()[:MAX_COMPARED_CHARS] for line in sought]
     if not any(wanted):

@@ -181,7 +181,6 @@ def show_file(context: ToolContext, file: FileToRead, given: ReadFile, data: dic
 
 
 def find_nearer_rules(root: Path, place: Path) -> list[str]:
-    """Return the `AGENTS.md` between the workspace's root, whose own is in the prompt, and a file."""
     if not place.is_relative_to(root):
         return []
     folders = [folder for folder in place.parents if folder != root and folder.is_relative_to(root)]
@@ -207,7 +206,6 @@ def show_image(context: ToolContext, path: str, content: bytes, media_type: str,
 
 
 def show_lines(lines: Sequence[str], first: int, last: int) -> str:
-    """Return numbered lines and which of how many they are."""
     if not lines:
         return "The file is empty."
     last = min(last, first + MAX_LINES - 1, len(lines))

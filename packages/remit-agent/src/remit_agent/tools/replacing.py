@@ -151,7 +151,6 @@ def exchange_places(path: str, content: str, places: Sequence[TextPlace]) -> tup
 
 
 def loses_indentation(content: str, place: TextPlace, new: str) -> bool:
-    """Return whether a whole line but for its indentation would become several lines of which some have less."""
     start = content.rfind("\n", 0, place.start) + 1
     indent = content[start : place.start]
     ends_line = place.end == len(content) or "\n" in content[place.end - 1 : place.end + 2].lstrip("\r")

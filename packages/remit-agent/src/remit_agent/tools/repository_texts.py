@@ -17,14 +17,7 @@ from msgspec import Struct
 
 from remit.core.agents import ROWS
 from remit.core.untrusted_input import as_object, sanitise_line
-from remit.workspace.intents_file.yaml_nodes import (
-    UnreadableYaml,
-    YamlMapping,
-    YamlNode,
-    YamlScalar,
-    YamlSequence,
-    compose_nodes,
-)
+from remit.workspace.intents_file import yaml_nodes
 from remit.workspace.safe_files import read_regular_file
 
 MAX_RULES_BYTES = 32 * 1024
@@ -124,18 +117,18 @@ def find_guides(root: Path, kind: GuideKind) -> dict[str, Guide]:
 def parse_yaml(text: str) -> Any:
     """Return YAML as dictionaries, lists and texts; None if it cannot be read."""
     try:
-        return to_values(compose_nodes(text))
-    except UnreadableYaml:
+        return to_values(yaml_nodes.compose_nodes(text))
+    except yaml_nodes.UnreadableYaml:
         return None
 
 
-def to_values(node: YamlNode | None) -> Any:
+def to_values(node: yaml_nodes.YamlNode | None) -> Any:
     match node:
-        case YamlMapping(pairs=pairs):
-            return {key.text: to_values(value) for key, value in pairs if isinstance(key, YamlScalar)}
-        case YamlSequence(items=items):
+        case yaml_nodes.YamlMapping(pairs=pairs):
+            return {key.text: to_values(value) for key, value in pairs if isinstance(key, yaml_nodes.YamlScalar)}
+        case yaml_nodes.YamlSequence(items=items):
             return [to_values(item) for item in items]
-        case YamlScalar(text=text):
+        case yaml_nodes.YamlScalar(text=text):
             return text
         case _:
             return None

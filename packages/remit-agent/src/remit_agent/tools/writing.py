@@ -55,9 +55,6 @@ class FileProposal(Struct, frozen=True):
 
 
 def diff_changes(changes: Sequence[FileProposal]) -> str:
-    """Return the unified diff of the changes for people to look at, without secrets; large and binary files are left
-    out, and a long diff is cut.
-    """
     lines: list[str] = []
     for change in changes:
         before, after = change.before or b"", change.after or b""
@@ -128,7 +125,6 @@ def prepare_changes(
 
 
 def compare_change(change: FileProposal) -> EditedText:
-    """Return the change as lines, by a comparison where the tool knows no better."""
     if change.edited is not None:
         return change.edited
     before, after = (decode_content(side or b"") for side in (change.before, change.after))

@@ -50,7 +50,6 @@ def doctor(database: str | None, as_json: bool, repo: Path) -> None:
 
 
 def find_lost_board(board: "Board", folder: Path) -> Iterator[str]:
-    """Yield a finding if a plan was started in the repository of this folder, and the board has nothing of it."""
     from remit.workspace.merging import TreeStore
     from remit_fleet.plan_records import LOST_BOARD, has_plans
 
@@ -144,10 +143,6 @@ def split_plans(
     *,
     has_all: bool,
 ) -> Iterator[tuple[OpenPlan, list[Task]]]:
-    """Yield the plans that the repository's records tell of, with the tasks that are still to be done and that the
-    board lacks; with `has_all`, and without any record, also a plan of every other open intent. What was undone after
-    the start of its plan belongs to no plan.
-    """
     from remit.workspace.merging import TreeStore
     from remit_fleet.plan_records import read_plan_records
 

@@ -59,7 +59,6 @@ def forecast_made(
     workers: Iterable[Worker],
     past: MeasuredPast,
 ) -> Forecast:
-    """Return the forecast of a made plan on these workers."""
     shared = [(pair.first, pair.second) for pair in made.shared]
     board = open_board(repository, opened, list(tasks), shared, workers, roles)
     return forecast_plan(board, past.attempts, past.verify_s)

@@ -10,18 +10,8 @@ from typing import TYPE_CHECKING
 import click
 from msgspec.structs import asdict, replace
 
+from remit.cli import output
 from remit.cli.completion import INTENT
-from remit.cli.output import (
-    FINDINGS,
-    Failure,
-    command_options,
-    emit,
-    governed_gate,
-    json_option,
-    repo_option,
-    reports_failures,
-    say,
-)
 from remit.cli.person_only import PERSON, require_confirmation, require_person
 from remit.core.acts import Act
 from remit.core.plurals import count_things
@@ -58,7 +48,7 @@ def plan() -> None:
 @click.argument("intent_ids", nargs=-1, metavar="[ID]...", type=INTENT)
 @click.option("--fix", is_flag=True, help="Write the patterns of companions into the scopes of these intents.")
 @database_option
-@command_options
+@output.command_options
 def check(intent_ids: tuple[str, ...], fix: bool, database: str | None, repo: Path, as_json: bool) -> None:
     """Report findings against running these intents at once; by default every open intent.
 
@@ -67,7 +57,7 @@ def check(intent_ids: tuple[str, ...], fix: bool, database: str | None, repo: Pa
     and cost rests on earlier plans of this repository.
     """
     require_person(Act.CHECK_PLAN)
-    gate = governed_gate(repo)
+    gate = output.governed_gate(repo)
     for name in intent_ids:
         gate.intents.get(name)
     settings = gate.rules.config.orchestrator
@@ -80,11 +70,11 @@ def check(intent_ids: tuple[str, ...], fix: bool, database: str | None, repo: Pa
     made = make_plan(document, intent_ids, find_role(settings, settings.first_role), settings, facts)
     forecast = forecast_check(gate, made, database)
     lines = [*describe_plan(made), *(describe_forecast(forecast) if forecast else ())]
-    emit(
+    output.emit(
         {**asdict(made), "forecast": write_forecast(forecast) if forecast else None},
         as_json,
         lines,
-        FINDINGS if made.errors else 0,
+        output.FINDINGS if made.errors else 0,
     )
 
 
@@ -105,7 +95,6 @@ def forecast_check(gate: Gate, made: Plan, database: str | None) -> Forecast | N
 
 
 def write_companions(gate: Gate, intent_ids: Sequence[str]) -> None:
-    """Replace the companions rule of planned intents by the rule's patterns."""
     files = list_tracked_files(gate.workspace)
     intents = {intent.id: intent for intent in gate.intents.document.intents}
     for intent in select_planned(intents, intent_ids).values():
@@ -118,9 +107,9 @@ def write_companions(gate: Gate, intent_ids: Sequence[str]) -> None:
 @plan.command()
 @click.argument("ids", nargs=-1, metavar="[ID]...", type=INTENT)
 @database_option
-@json_option
-@repo_option
-@reports_failures
+@output.json_option
+@output.repo_option
+@output.reports_failures
 def land(ids: tuple[str, ...], database: str | None, as_json: bool, repo: Path) -> None:
     """Land handed-in tasks now, in this process; ID is an intent, or a plan.
 
@@ -152,7 +141,9 @@ def land(ids: tuple[str, ...], database: str | None, as_json: bool, repo: Path) 
     after = engine.read_board()
     ended = [after.tasks[task.key] for task in ready]
     lines = list(describe_landed(after, ended)) or ["nothing is handed in: see `remit plan status`"]
-    emit({"tasks": ended}, as_json, lines, FINDINGS if any(task.state != "landed" for task in ended) else 0)
+    output.emit(
+        {"tasks": ended}, as_json, lines, output.FINDINGS if any(task.state != "landed" for task in ended) else 0
+    )
 
 
 def select_tasks(board: "Board", repository: str, names: tuple[str, ...]) -> "list[Task]":
@@ -162,7 +153,7 @@ def select_tasks(board: "Board", repository: str, names: tuple[str, ...]) -> "li
     known = [task for task in board.tasks.values() if task.repository == repository]
     for name in names:
         if not any(name in (task.intent, task.plan) for task in known):
-            raise Failure("UNKNOWN_TASK", f"no plan has {name!r}", target=name, fix="see `remit plan status`")
+            raise output.Failure("UNKNOWN_TASK", f"no plan has {name!r}", target=name, fix="see `remit plan status`")
     return [task for task in known if not names or task.intent in names or task.plan in names]
 
 
@@ -180,9 +171,9 @@ def describe_landed(board: "Board", tasks: "list[Task]") -> Iterator[str]:
 @click.option("--dry-run", is_flag=True, help="Only say what would be taken back.")
 @click.option("--yes", is_flag=True, help="Do it without asking.")
 @database_option
-@json_option
-@repo_option
-@reports_failures
+@output.json_option
+@output.repo_option
+@output.reports_failures
 def undo(
     id: str,
     with_dependants: bool,
@@ -211,21 +202,21 @@ def undo(
         preview = preview_undo(gate, trees, target, id, with_dependants=with_dependants)
         lines = list(describe_preview(preview, id, target))
         if preview.undone.fault is not None or dry_run:
-            emit(preview, as_json, lines, FINDINGS if preview.undone.fault else 0)
+            output.emit(preview, as_json, lines, output.FINDINGS if preview.undone.fault else 0)
             return
         if not as_json:
-            say("\n".join(lines))
+            output.say("\n".join(lines))
         require_confirmation(yes, f"this goes out of {target}", "say --yes")
         try:
             done = undo_landing(gate, trees, target, id, with_dependants=with_dependants)
         except RefCheckedOut as error:
-            raise Failure("TARGET_CHECKED_OUT", str(error), fix=error.hint) from error
+            raise output.Failure("TARGET_CHECKED_OUT", str(error), fix=error.hint) from error
         for name in done.undone:
             note_undone(engine, repository, name)
     moved = ["somebody else moved the target meanwhile, and nothing was taken back: try again"] * done.target_moved
     why = [f"{id} stays: {done.fault.why}"] if done.fault else moved
     lines = why or [f"{', '.join(done.undone)} went out of {target} in {done.new[:12]}"]
-    emit(done, as_json, lines, FINDINGS if why else 0)
+    output.emit(done, as_json, lines, output.FINDINGS if why else 0)
 
 
 def note_undone(engine: "DbosEngine", repository: str, intent: str) -> None:

@@ -176,9 +176,6 @@ def make_limits(
 
 
 def move_merged_target(gate: "Gate", target: str) -> None:
-    """Move Remit's own target forward to HEAD if HEAD holds all of it: agents begin at HEAD. A target that a person
-    named, has checked out, or shares through a remote stays.
-    """
     from remit.workspace.merging import RefCheckedOut, RefMoved, TreeStore
 
     ahead, behind = count_commits_apart(gate.workspace, target)

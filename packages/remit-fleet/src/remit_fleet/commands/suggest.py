@@ -110,7 +110,6 @@ def find_brief_files(
 
 
 def write_parts(gate: Gate, made: Suggestion, intents: Sequence[Intent]) -> None:
-    """Write the scopes of the given intents, or create a DRAFT for each part, below the cut intent."""
     if not made.is_apart:
         message = "the parts are not proved apart, and nothing was written"
         raise Failure("UNPROVED", message, fix="cut fewer files: name intents, or a brief", exit_code=REFUSED)

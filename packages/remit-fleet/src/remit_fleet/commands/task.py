@@ -8,18 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from remit.cli import output
 from remit.cli.completion import INTENT
-from remit.cli.output import (
-    Failure,
-    emit,
-    governed_gate,
-    json_option,
-    repo_option,
-    reports_failures,
-    say,
-    warn,
-    write_content,
-)
 from remit.cli.person_only import require_person
 from remit.core.acts import Act
 from remit.core.untrusted_input import sanitise_line
@@ -46,13 +36,13 @@ def task() -> None:
 @task.command()
 @id_argument
 @database_option
-@json_option
-@repo_option
-@reports_failures
+@output.json_option
+@output.repo_option
+@output.reports_failures
 def show(id: str, database: str | None, as_json: bool, repo: Path) -> None:
     """Show a task with its attempts."""
     engine = open_engine(database)
-    repository = name_repository_of(governed_gate(repo).workspace)
+    repository = name_repository_of(output.governed_gate(repo).workspace)
     task = require_task(engine, repository, id)
     tried = engine.list_attempts((repository, id))
     lines = [f"{task.intent}  {task.state}  {task.why}  (plan {task.plan})"]
@@ -60,15 +50,15 @@ def show(id: str, database: str | None, as_json: bool, repo: Path) -> None:
         cost = "cost unknown" if attempt.usd is None else f"${attempt.usd:.2f}"
         end = f"{attempt.ended_as}: {attempt.failure}" if attempt.failure else attempt.ended_as or attempt.state
         lines.append(f"attempt {attempt.attempt} by {attempt.agent}, token {attempt.token}, {cost}: {end}")
-    emit({"task": task, "attempts": tried}, as_json, lines)
+    output.emit({"task": task, "attempts": tried}, as_json, lines)
 
 
 @task.command()
 @id_argument
 @click.option("--fresh", is_flag=True, help="Begin at the target, without the files of earlier attempts.")
 @database_option
-@repo_option
-@reports_failures
+@output.repo_option
+@output.reports_failures
 def retry(id: str, fresh: bool, database: str | None, repo: Path) -> None:
     """Retry a stuck or blocked task; the next attempt begins with the last attempt's work."""
     from remit_fleet.states import FRESH_BODY
@@ -79,8 +69,8 @@ def retry(id: str, fresh: bool, database: str | None, repo: Path) -> None:
 @task.command()
 @id_argument
 @database_option
-@repo_option
-@reports_failures
+@output.repo_option
+@output.reports_failures
 def drop(id: str, database: str | None, repo: Path) -> None:
     """End a task's agent, and remove the task from its plan."""
     order(id, "drop", database, repo)
@@ -92,9 +82,9 @@ def drop(id: str, database: str | None, repo: Path) -> None:
 @click.option(
     "--attempt", type=click.IntRange(min=1), help="Only this attempt; else every one, or for NAME the newest."
 )
-@json_option
-@repo_option
-@reports_failures
+@output.json_option
+@output.repo_option
+@output.reports_failures
 def artifacts(id: str, name: str | None, attempt: int | None, as_json: bool, repo: Path) -> None:
     """List what the attempts at ID left beside their commits, or print the file NAME.
 
@@ -103,7 +93,7 @@ def artifacts(id: str, name: str | None, attempt: int | None, as_json: bool, rep
     fetched first. A picture is written to the standard output as it is.
     """
     require_person(Act.READ_PLANS)
-    gate = governed_gate(find_repository_root(governed_gate(repo).workspace))
+    gate = output.governed_gate(find_repository_root(output.governed_gate(repo).workspace))
     from remit_fleet.artifacts import Artifacts
     from remit_fleet.remote import FleetRemote
 
@@ -112,29 +102,29 @@ def artifacts(id: str, name: str | None, attempt: int | None, as_json: bool, rep
         try:
             missing = FleetRemote(gate, remote).fetch_artifacts(id)
         except RemoteAway as error:
-            say(f"only what is on this host: {error}", err=True)
+            output.say(f"only what is on this host: {error}", err=True)
     known = Artifacts(gate)
     found = [one for one in known.list_files(id) if attempt is None or one.attempt == f"{id}/{attempt}"]
     if name is None:
         facts = [one for one in known.read_facts(id) if attempt is None or one.attempt.attempt == attempt]
         lines = [*map(describe_attempt, facts), *(describe_file(one, missing) for one in found)]
         none = f"no attempt at {sanitise_line(id)} left anything that is here"
-        emit({"attempts": facts, "files": found}, as_json, lines or [none])
+        output.emit({"attempts": facts, "files": found}, as_json, lines or [none])
         return
     wanted = [one for one in found if one.name == name]
     if not wanted:
-        raise Failure(
+        raise output.Failure(
             "UNKNOWN_FILE", f"no attempt at {id} left {name!r}", target=name, fix=f"remit task artifacts {id}"
         )
     content = known.read_file(wanted[-1])
     if b"\0" in content:
         if sys.stdout.isatty():
             fix = f"remit task artifacts {id} {name} > {name}"
-            raise Failure("PICTURE", f"{name!r} is no text for a terminal", target=name, fix=fix)
-        write_content(content)
+            raise output.Failure("PICTURE", f"{name!r} is no text for a terminal", target=name, fix=fix)
+        output.write_content(content)
         return
     text = content.decode("utf-8", "replace")
-    emit({"file": wanted[-1], "text": text}, as_json, text.rstrip("\n"))
+    output.emit({"file": wanted[-1], "text": text}, as_json, text.rstrip("\n"))
 
 
 def describe_attempt(facts: "AttemptFacts") -> str:
@@ -160,21 +150,21 @@ def order(id: str, kind: str, database: str | None, repo: Path, body: str = "") 
     engine = open_engine(database)
     from remit_fleet.board import OrderKind, TaskState
 
-    repository = name_repository_of(governed_gate(repo).workspace)
+    repository = name_repository_of(output.governed_gate(repo).workspace)
     require_task(engine, repository, id)
     give_order(engine, repository, OrderKind(kind), id, getpass.getuser(), body)
     after = require_task(engine, repository, id)
     if after.state not in (TaskState.WAITING, TaskState.DROPPED):
         fix = "see `remit task show`"
-        raise Failure("NOTHING_CHANGED", f"{id} is {after.state}: {after.why}", target=id, fix=fix)
-    say(f"{id}  {after.state}  {after.why}")
+        raise output.Failure("NOTHING_CHANGED", f"{id} is {after.state}: {after.why}", target=id, fix=fix)
+    output.say(f"{id}  {after.state}  {after.why}")
 
 
 @task.command()
 @id_argument
 @database_option
-@repo_option
-@reports_failures
+@output.repo_option
+@output.reports_failures
 def take(id: str, database: str | None, repo: Path) -> None:
     """Take a task over: its agent is ended, and its worktree is yours until you give the task back.
 
@@ -190,15 +180,15 @@ def take(id: str, database: str | None, repo: Path) -> None:
     task = require_task(engine, repository, id)
     if not task.attempts or not needs_hold(task) or task.state is TaskState.LANDING:
         fix = "only what an agent works on, or has handed in, is taken over; see `remit plan status`"
-        raise Failure("NOT_TAKEN", f"{id} is {task.state}, and holds no worktree to take", target=id, fix=fix)
+        raise output.Failure("NOT_TAKEN", f"{id} is {task.state}, and holds no worktree to take", target=id, fix=fix)
     give_order(engine, repository, OrderKind.TAKE, id, getpass.getuser())
     wait_until_let_go(engine, task)
     last = engine.list_attempts(task.key)[-1]
     with open_trees(gate, repository, "trees") as trees:
         place = hand_over(trees, last)
-    say(f"{id} is yours, as attempt {last.attempt} of {last.agent} left it:")
-    say(f"    cd {place}")
-    say(f"`remit task give-back {id}` gives it to the next agent; with --done it lands as you left it")
+    output.say(f"{id} is yours, as attempt {last.attempt} of {last.agent} left it:")
+    output.say(f"    cd {place}")
+    output.say(f"`remit task give-back {id}` gives it to the next agent; with --done it lands as you left it")
 
 
 def wait_until_let_go(engine: "DbosEngine", task: "Task") -> None:
@@ -212,7 +202,7 @@ def wait_until_let_go(engine: "DbosEngine", task: "Task") -> None:
             engine.end_attempt(attempt.token, task.key, AttemptEnd.LOST, "", f"its worker {attempt.worker} is gone")
         if time.monotonic() > until:
             message = f"the worker {attempt.worker} has not let go of {task.intent} yet; its agent is stopped"
-            raise Failure("NOT_LET_GO", message, target=task.intent, fix=f"again: remit task take {task.intent}")
+            raise output.Failure("NOT_LET_GO", message, target=task.intent, fix=f"again: remit task take {task.intent}")
         time.sleep(LOOK_INTERVAL_S)
 
 
@@ -220,8 +210,8 @@ def wait_until_let_go(engine: "DbosEngine", task: "Task") -> None:
 @id_argument
 @click.option("--done", is_flag=True, help="It is finished: hand in what you left, without another agent.")
 @database_option
-@repo_option
-@reports_failures
+@output.repo_option
+@output.reports_failures
 def give_back(id: str, done: bool, database: str | None, repo: Path) -> None:
     """Give a task back that you took: the next agent begins with the files as you left them."""
     require_person(Act.TAKE_TASK)
@@ -239,7 +229,7 @@ def give_back(id: str, done: bool, database: str | None, repo: Path) -> None:
     if not is_with_person(task) or live is not None or not needs_hold(task):
         message = f"{id} is {task.state}, and nobody has taken it over"
         fix = name_next_step(task) or f"first: remit task take {id}"
-        raise Failure("NOT_TAKEN", message, target=id, fix=fix)
+        raise output.Failure("NOT_TAKEN", message, target=id, fix=fix)
     last = engine.list_attempts(task.key)[-1]
     with open_trees(gate, repository, "trees") as trees:
         if done:
@@ -247,25 +237,25 @@ def give_back(id: str, done: bool, database: str | None, repo: Path) -> None:
             if outside:
                 named = ", ".join(sanitise_line(path, 200) for path in outside[:5])
                 fix = f"widen its scope: remit intent edit {id} --add-scope …; or take these changes back"
-                raise Failure("SCOPE_VIOLATION", f"outside of what {id} may change: {named}", target=id, fix=fix)
+                raise output.Failure("SCOPE_VIOLATION", f"outside of what {id} may change: {named}", target=id, fix=fix)
         left = take_back(trees, task, last)
         try:
             send_to_hosts(gate, last, is_done=done)
         except (RemoteAway, RemoteRefused, RefMoved, GitError) as error:
-            warn(f"other hosts do not have what you left: {error}")
+            output.warn(f"other hosts do not have what you left: {error}")
     for path, why in left.items():
-        say(f"stays in the worktree: {sanitise_line(path, 300)}, {why}")
+        output.say(f"stays in the worktree: {sanitise_line(path, 300)}, {why}")
     give_order(engine, repository, OrderKind.GIVE_BACK, id, getpass.getuser(), DONE_BODY if done else "")
     after = f"given back: attempt {last.attempt + 1} begins with your files"
-    say(f"{id} is {'handed in' if done else after}")
+    output.say(f"{id} is {'handed in' if done else after}")
 
 
 @task.command()
 @id_argument
 @click.argument("message")
 @database_option
-@repo_option
-@reports_failures
+@output.repo_option
+@output.reports_failures
 def steer(id: str, message: str, database: str | None, repo: Path) -> None:
     """Send MESSAGE to a task's agent, for delivery with the answer to its next call."""
     require_person(Act.STEER)
@@ -276,16 +266,16 @@ def steer(id: str, message: str, database: str | None, repo: Path) -> None:
     _, repository = open_repository(repo)
     task = require_task(engine, repository, id)
     if not message.strip() or len(message) > MAX_MESSAGE_CHARS:
-        raise Failure("MESSAGE", f"a message has 1 to {MAX_MESSAGE_CHARS} characters, this one {len(message)}")
+        raise output.Failure("MESSAGE", f"a message has 1 to {MAX_MESSAGE_CHARS} characters, this one {len(message)}")
     if task.state in FINAL_STATES:
         fix = "see `remit plan status`"
-        raise Failure("TASK_OVER", f"{id} is {task.state}: no agent works on it any more", target=id, fix=fix)
+        raise output.Failure("TASK_OVER", f"{id} is {task.state}: no agent works on it any more", target=id, fix=fix)
     give_order(engine, repository, OrderKind.STEER, id, getpass.getuser(), message)
     attempt = engine.read_board().attempts.get(task.key)
     hears = (
         f"attempt {attempt.attempt} by {attempt.agent} gets it at its next call" if attempt else "the next one gets it"
     )
-    say(f"{hears}; `remit plan log` tells when it was heard")
+    output.say(f"{hears}; `remit plan log` tells when it was heard")
 
 
 @task.command()
@@ -293,8 +283,8 @@ def steer(id: str, message: str, database: str | None, repo: Path) -> None:
 @click.option("--agent", "agents", multiple=True, metavar="NAME", help="Only these agents, the first one first.")
 @click.option("--worker", metavar="ID", help="Only this worker or host; see `remit worker list`.")
 @database_option
-@repo_option
-@reports_failures
+@output.repo_option
+@output.reports_failures
 def reassign(id: str, agents: tuple[str, ...], worker: str | None, database: str | None, repo: Path) -> None:
     """Give a task to a different agent or worker, which begins with the present agent's work."""
     require_person(Act.MOVE_PLAN)
@@ -311,14 +301,16 @@ def reassign(id: str, agents: tuple[str, ...], worker: str | None, database: str
     if unknown:
         known = ", ".join(sorted(places if worker in unknown and len(unknown) == 1 else offered)) or "none is alive"
         fix = "see `remit worker list`"
-        raise Failure("UNKNOWN_WORKER", f"no worker offers {unknown[0]!r}; known: {known}", target=unknown[0], fix=fix)
+        raise output.Failure(
+            "UNKNOWN_WORKER", f"no worker offers {unknown[0]!r}; known: {known}", target=unknown[0], fix=fix
+        )
     if not agents and not worker:
-        raise Failure("NOTHING_CHOSEN", "say to whom: --agent NAME, or --worker ID", target=id)
+        raise output.Failure("NOTHING_CHOSEN", "say to whom: --agent NAME, or --worker ID", target=id)
     names = agents or task.agents or board.find_role(task).agents or tuple(sorted(offered))
     chosen = [f"{name.partition('@')[0]}@{worker}" if worker else name for name in names]
     give_order(engine, repository, OrderKind.REASSIGN, id, getpass.getuser(), " ".join(chosen))
     after = require_task(engine, repository, id)
     if after.agents != tuple(chosen):
         fix = "only open or stuck tasks are reassigned; see `remit plan status`"
-        raise Failure("NOT_REASSIGNED", f"{id} is {after.state}", target=id, fix=fix)
-    say(f"{id} is for {', '.join(chosen)}")
+        raise output.Failure("NOT_REASSIGNED", f"{id} is {after.state}", target=id, fix=fix)
+    output.say(f"{id} is for {', '.join(chosen)}")

@@ -68,7 +68,6 @@ def is_task_over(task: "Task") -> bool:
 
 
 def list_status(board: "Board", tasks: "list[Task]") -> list[str]:
-    """Return a line for each task, and a line about the workers."""
     if not tasks:
         return ["no plan was started in this repository: `remit plan start`"]
     from remit_fleet.schedule import explain_waits

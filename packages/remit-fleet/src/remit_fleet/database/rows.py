@@ -12,28 +12,7 @@ from msgspec.structs import asdict, replace
 from remit.core.python_runtime import prepare_type
 from remit.core.scope.apart import Apart, Shared, decide_apart
 from remit.core.scope.path_patterns import Scope
-from remit_fleet.board import (
-    Attempt,
-    AttemptState,
-    Breaker,
-    Claim,
-    EventKind,
-    FleetRepository,
-    Hold,
-    Landing,
-    LandingRun,
-    OpenPlan,
-    Order,
-    Proof,
-    ProofAnswer,
-    Role,
-    SpendingBudget,
-    StoredNote,
-    Task,
-    TaskKey,
-    TaskState,
-    Worker,
-)
+from remit_fleet import board
 from remit_fleet.conflict import SettledConflict
 from remit_fleet.database.store import (
     CLOCKS,
@@ -62,22 +41,22 @@ from remit_fleet.rows import RETRYING, Rows, Table
 
 K = TypeVar("K")
 V = TypeVar("V", bound=Struct)
-ENDED_STATE = str(AttemptState.ENDED)
+ENDED_STATE = str(board.AttemptState.ENDED)
 IS_LIVE = attempts.c.state != ENDED_STATE
 PLACES: Mapping[type[Struct], tuple[sa.Table, tuple[str, ...]]] = {
-    FleetRepository: (repositories, ("id",)),
-    OpenPlan: (plans, ("id",)),
-    Task: (tasks, ("repository", "intent")),
-    Hold: (holds, ("repository", "intent")),
-    Attempt: (attempts, ("repository", "intent")),
-    Worker: (workers, ("id",)),
-    SpendingBudget: (budgets, ("scope", "key")),
-    Breaker: (breakers, ("kind", "key")),
-    Proof: (proofs, ("a_sha256", "b_sha256")),
-    Order: (orders, ("id",)),
-    Landing: (landings, ("id",)),
-    LandingRun: (landers, ("repository", "target")),
-    StoredNote: (notes, ("id",)),
+    board.FleetRepository: (repositories, ("id",)),
+    board.OpenPlan: (plans, ("id",)),
+    board.Task: (tasks, ("repository", "intent")),
+    board.Hold: (holds, ("repository", "intent")),
+    board.Attempt: (attempts, ("repository", "intent")),
+    board.Worker: (workers, ("id",)),
+    board.SpendingBudget: (budgets, ("scope", "key")),
+    board.Breaker: (breakers, ("kind", "key")),
+    board.Proof: (proofs, ("a_sha256", "b_sha256")),
+    board.Order: (orders, ("id",)),
+    board.Landing: (landings, ("id",)),
+    board.LandingRun: (landers, ("repository", "target")),
+    board.StoredNote: (notes, ("id",)),
     SettledConflict: (conflicts, ("id",)),
 }
 """Table of each kind of rows, and the columns of its key: of several tasks with one key the newest counts."""
@@ -200,7 +179,6 @@ def insert_into(table: sa.Table) -> sa.Insert:
 
 @cache
 def update_of(table: sa.Table) -> sa.Update:
-    """Return the statement that changes the row with a primary key: `key_` and the column's name."""
     return sa.update(table).where(*(column == sa.bindparam(f"key_{column.name}") for column in table.primary_key))
 
 
@@ -213,12 +191,14 @@ class DatabaseRows(Rows):
         self.time: float | None = None
         self.told: list[dict[str, Any]] = []
         self.used: int | None = None
-        self.unproved: list[Hold] | None = None
+        self.unproved: list[board.Hold] | None = None
         super().__init__(self.read_clock)
 
     def make_table(self, kind: type[V]) -> Table[Any, V]:
-        table: DatabaseTable[Any, V] = DatabaseTable(self.connection, kind, *([IS_LIVE] if kind is Attempt else []))
-        if kind is Attempt:
+        table: DatabaseTable[Any, V] = DatabaseTable(
+            self.connection, kind, *([IS_LIVE] if kind is board.Attempt else [])
+        )
+        if kind is board.Attempt:
             table.make_columns = lambda each: {"plan": self.tasks[each.key].plan, "claimed_at": each.started_at}
         self.tables[kind] = table
         return table
@@ -230,15 +210,15 @@ class DatabaseRows(Rows):
 
     def lock(self, repository: str) -> None:
         query = sa.select(repositories).where(repositories.c.id == repository).with_for_update()
-        found = read_values(self.connection, FleetRepository, query)
+        found = read_values(self.connection, board.FleetRepository, query)
         if not found:
             raise ValueError(f"the fleet knows no repository {repository!r}")
-        self.tables[FleetRepository].know(repository, found[0])
+        self.tables[board.FleetRepository].know(repository, found[0])
 
-    def prove(self, one: Task | Hold, other: Task | Hold) -> Proof:
+    def prove(self, one: board.Task | board.Hold, other: board.Task | board.Hold) -> board.Proof:
         return prove_scopes(one.scope, other.scope)
 
-    def begin_claim(self, claim: Claim) -> int:
+    def begin_claim(self, claim: board.Claim) -> int:
         """Take the next token, which locks the repository's row, lock the worker's, and read what a claim needs: few
         statements, built once, because a claim blocks further claims in its repository.
         """
@@ -246,19 +226,22 @@ class DatabaseRows(Rows):
         token = take_token(self.connection, claim.repository)
         row = self.connection.execute(FIND_CANDIDATE, which).mappings().first()
         if row is not None:
-            task, worker = value_of(row, Task), {column.name: row[f"worker_{column.name}"] for column in workers.c}
-            self.tables[Task].know(claim.key, task)
-            self.tables[Worker].know(claim.worker, value_of(worker, Worker))
+            task, worker = (
+                value_of(row, board.Task),
+                {column.name: row[f"worker_{column.name}"] for column in workers.c},
+            )
+            self.tables[board.Task].know(claim.key, task)
+            self.tables[board.Worker].know(claim.worker, value_of(worker, board.Worker))
             if not row["is_live"]:
-                self.tables[Attempt].know(claim.key, None)
-            if task.state is TaskState.WAITING:
-                self.tables[Hold].know(claim.key, None)
+                self.tables[board.Attempt].know(claim.key, None)
+            if task.state is board.TaskState.WAITING:
+                self.tables[board.Hold].know(claim.key, None)
             room = self.connection.execute(find_room(self.store.dialect), which | {"own_sha256": task.scope_sha256})
             rows = room.mappings().all()
             self.time, self.used = float(rows[0]["now"]), int(rows[0]["used"])
-            self.unproved = [value_of(row, Hold) for row in rows if row["intent"] is not None]
+            self.unproved = [value_of(row, board.Hold) for row in rows if row["intent"] is not None]
             if not rows[0]["has_budgets"]:
-                self.tables[SpendingBudget].is_empty = True
+                self.tables[board.SpendingBudget].is_empty = True
         return token
 
     def count_live(self, worker: str) -> int:
@@ -267,30 +250,32 @@ class DatabaseRows(Rows):
             return int(self.connection.execute(query).scalar_one())
         return self.used
 
-    def list_unproved(self, task: Task) -> Sequence[Hold]:
+    def list_unproved(self, task: board.Task) -> Sequence[board.Hold]:
         if self.unproved is None:
             which = {"own_sha256": task.scope_sha256, "repository": task.repository, "intent": task.intent}
             found = self.connection.execute(sa.select(holds).where(IS_UNPROVED), which).mappings()
-            return [value_of(row, Hold) for row in found]
+            return [value_of(row, board.Hold) for row in found]
         return self.unproved
 
-    def find_last_attempt(self, key: TaskKey) -> int:
+    def find_last_attempt(self, key: board.TaskKey) -> int:
         return int(
             self.connection.execute(sa.select(sa.func.max(attempts.c.attempt)).where(*is_key(attempts, key))).scalar()
             or 0
         )
 
-    def list_ended(self, task: Task) -> Sequence[Attempt]:
+    def list_ended(self, task: board.Task) -> Sequence[board.Attempt]:
         retried = sa.select(sa.func.max(orders.c.at)).where(*is_key(orders, task.key), orders.c.kind.in_(RETRYING))
         since = self.connection.execute(retried).scalar() or 0.0
         theirs = (*is_key(attempts, task.key), attempts.c.plan == task.plan, attempts.c.ended_at > since, ~IS_LIVE)
-        return read_values(self.connection, Attempt, sa.select(attempts).where(*theirs).order_by(attempts.c.attempt))
+        return read_values(
+            self.connection, board.Attempt, sa.select(attempts).where(*theirs).order_by(attempts.c.attempt)
+        )
 
-    def close(self, ended: Attempt) -> None:
+    def close(self, ended: board.Attempt) -> None:
         self.live[ended.key] = ended
-        self.tables[Attempt].know(ended.key, None)
+        self.tables[board.Attempt].know(ended.key, None)
 
-    def renew_holds(self, worker: str, until: float) -> Sequence[Hold]:
+    def renew_holds(self, worker: str, until: float) -> Sequence[board.Hold]:
         is_mine = sa.exists().where(
             attempts.c.worker == worker,
             IS_LIVE,
@@ -299,16 +284,18 @@ class DatabaseRows(Rows):
             attempts.c.token == holds.c.token,
         )
         self.connection.execute(sa.update(holds).where(is_mine).values(until=until))
-        return read_values(self.connection, Hold, sa.select(holds).where(is_mine))
+        return read_values(self.connection, board.Hold, sa.select(holds).where(is_mine))
 
-    def list_roles(self) -> Mapping[str, Role]:
+    def list_roles(self) -> Mapping[str, board.Role]:
         return load_roles(self.connection)
 
-    def add_roles(self, plan: str, roles: Mapping[str, Role]) -> None:
+    def add_roles(self, plan: str, roles: Mapping[str, board.Role]) -> None:
         made = {name: asdict(role) for name, role in roles.items()}
         self.connection.execute(sa.update(plans).where(plans.c.id == plan).values(roles=made))
 
-    def tell(self, kind: EventKind, body: Mapping[str, Any], task: Task | None = None, **place: Any) -> None:
+    def tell(
+        self, kind: board.EventKind, body: Mapping[str, Any], task: board.Task | None = None, **place: Any
+    ) -> None:
         of_task = {"repository": task.repository, "plan": task.plan, "intent": task.intent} if task is not None else {}
         self.told.append({**NO_PLACE, **of_task, **place, "kind": str(kind), "body": dict(body)})
 
@@ -317,7 +304,7 @@ class DatabaseRows(Rows):
             self.connection.execute(insert_event(self.store.dialect), self.told)
             self.told = []
 
-    def number_event(self, kind: EventKind, body: Mapping[str, Any], **place: Any) -> int:
+    def number_event(self, kind: board.EventKind, body: Mapping[str, Any], **place: Any) -> int:
         self.write_events()
         row = {**NO_PLACE, **place, "kind": str(kind), "body": dict(body)}
         made = self.connection.execute(insert_event(self.store.dialect).returning(events.c.seq), row)
@@ -332,15 +319,18 @@ def insert_event(dialect: Dialect) -> sa.Insert:
     return sa.insert(events).values(at=CLOCKS[dialect])
 
 
-def prove_scopes(a: tuple[str, ...], b: tuple[str, ...]) -> Proof:
-    """Return whether two write sets are apart, by `core.scope.apart`."""
+def prove_scopes(a: tuple[str, ...], b: tuple[str, ...]) -> board.Proof:
     answer = decide_apart(Scope(a), Scope(b))
     if isinstance(answer, Apart):
-        return Proof(ProofAnswer.APART)
-    return Proof(ProofAnswer.SHARED, answer.path) if isinstance(answer, Shared) else Proof(ProofAnswer.UNPROVED)
+        return board.Proof(board.ProofAnswer.APART)
+    return (
+        board.Proof(board.ProofAnswer.SHARED, answer.path)
+        if isinstance(answer, Shared)
+        else board.Proof(board.ProofAnswer.UNPROVED)
+    )
 
 
-def is_key(table: sa.Table, key: TaskKey) -> tuple[sa.ColumnElement[bool], sa.ColumnElement[bool]]:
+def is_key(table: sa.Table, key: board.TaskKey) -> tuple[sa.ColumnElement[bool], sa.ColumnElement[bool]]:
     return table.c.repository == key[0], table.c.intent == key[1]
 
 
@@ -370,7 +360,7 @@ FIND_CANDIDATE = (
     .where(
         tasks.c.repository == sa.bindparam("repository"),
         tasks.c.intent == sa.bindparam("intent"),
-        tasks.c.state.in_([str(TaskState.WAITING), str(TaskState.HELD)]),
+        tasks.c.state.in_([str(board.TaskState.WAITING), str(board.TaskState.HELD)]),
     )
     .with_for_update(of=workers)
 )
@@ -379,7 +369,7 @@ IS_UNPROVED = sa.and_(
     holds.c.repository == sa.bindparam("repository"),
     holds.c.intent != sa.bindparam("intent"),
     ~sa.exists().where(
-        proofs.c.answer == str(ProofAnswer.APART),
+        proofs.c.answer == str(board.ProofAnswer.APART),
         sa.or_(
             sa.and_(proofs.c.a_sha256 == OWN_SCOPE, proofs.c.b_sha256 == holds.c.scope_sha256),
             sa.and_(proofs.c.b_sha256 == OWN_SCOPE, proofs.c.a_sha256 == holds.c.scope_sha256),
@@ -390,7 +380,6 @@ IS_UNPROVED = sa.and_(
 
 @cache
 def find_room(dialect: Dialect) -> sa.Select[Any]:
-    """Return the query of the database's time, the slots in use, and the holds not proved apart."""
     used = sa.select(sa.func.count()).where(attempts.c.worker == sa.bindparam("worker"), IS_LIVE)
     one = sa.select(sa.literal(1).label("one")).subquery()
     return sa.select(
@@ -401,8 +390,8 @@ def find_room(dialect: Dialect) -> sa.Select[Any]:
     ).select_from(one.outerjoin(holds, IS_UNPROVED))
 
 
-def load_roles(connection: sa.Connection) -> dict[str, Role]:
-    found: dict[str, Role] = {}
+def load_roles(connection: sa.Connection) -> dict[str, board.Role]:
+    found: dict[str, board.Role] = {}
     for row in connection.execute(sa.select(plans.c.roles).order_by(plans.c.made_at)).scalars():
-        found |= convert(row or {}, prepare_type(dict[str, Role]))
+        found |= convert(row or {}, prepare_type(dict[str, board.Role]))
     return found

@@ -223,13 +223,11 @@ def make_first_tables(connection: sa.Connection) -> None:
 
 
 def add_stages(connection: sa.Connection) -> None:
-    """Add the columns of stages and notes."""
     add_columns(connection, tasks, "head", "revisions")
     add_columns(connection, notes, "attempt", "source")
 
 
 def add_columns(connection: sa.Connection, table: sa.Table, *names: str) -> None:
-    """Add the columns missing in a table of an older version."""
     place = connection.get_execution_options().get("schema_translate_map", {}).get(SCHEMA, SCHEMA)
     there = {column["name"] for column in sa.inspect(connection).get_columns(table.name, schema=place)}
     prepared = connection.dialect.identifier_preparer

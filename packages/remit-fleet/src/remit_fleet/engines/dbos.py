@@ -144,13 +144,11 @@ class DbosEngine(Engine):
             self.end_attempt(attempt.token, attempt.key, AttemptEnd.LOST, "", f"its worker {attempt.worker} is gone")
 
     def end_broken(self) -> None:
-        """End attempts whose workflow ended without a report: the workflow broke, or was started too often."""
         live = {attempt.workflow_id: attempt for attempt in self.read_board().attempts.values()}
         for id, why in self.queues.find_ended(live).items():
             self.end_attempt(live[id].token, live[id].key, AttemptEnd.FAILED, "workflow", f"its workflow broke: {why}")
 
     def end_broken_landings(self) -> None:
-        """Remove landings whose workflow ended without a report. Handed-in tasks request a new landing."""
         with self.store.read() as connection:
             under_way = {lander.workflow: lander for lander in read_values(connection, LandingRun, sa.select(landers))}
         for id, why in self.queues.find_ended(under_way).items():

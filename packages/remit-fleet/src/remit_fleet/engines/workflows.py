@@ -171,7 +171,6 @@ def worker_queue(worker: str) -> str:
 
 
 def landing_queue(repository: str) -> str:
-    """Return the queue of a repository's landings. Landings of a shared repository go to workers with a clone."""
     return f"{LANDING_QUEUE} {repository}" if is_shared(repository) else LANDING_QUEUE
 
 
@@ -196,7 +195,6 @@ def open_client(store: Store) -> "DBOSClient":
 
 
 def try_until_answered(ask: Callable[[], T]) -> T:
-    """Return the database's answer, retrying while the database is away. DBOS's own steps retry likewise."""
     pause_s = MIN_PAUSE_S
     while True:
         try:
@@ -279,7 +277,6 @@ def register_queues(worker: str, slots: int, poll_s: float, repositories: Iterab
 
 
 def register_workflows(board: WorkflowBoard, runner: AttemptRunner, running: list[str]) -> None:
-    """Register the workflows with DBOS under their names. `running` holds the ids of those under way."""
     from dbos import DBOS
 
     @contextmanager

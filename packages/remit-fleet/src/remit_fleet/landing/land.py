@@ -220,7 +220,6 @@ class Lander:
         return LandingCandidate(at, steps, tuple(faults))
 
     def merge_member(self, terms: LandingTerms, tip: str, member: LandingMember) -> str | LandingFault:
-        """Return the commit that merges a member into the tip, or the fault that forbids landing."""
         store = self.store
         fork = store.find_fork(tip, member.commit)
         if fork is None:
@@ -258,7 +257,6 @@ class Lander:
     def check_member(
         self, member: LandingMember, changes: Sequence[ChangedEntry], blobs: Mapping[str, bytes]
     ) -> LandingFault | None:
-        """Return the fault in the member's own change that forbids landing. `blobs` holds both sides' contents."""
         prefix = prefix_in_repository(self.context.workspace)
         own = {c.path.removeprefix(prefix): c for c in changes if c.path.startswith(prefix)}
         foreign = tuple(c.path for c in changes if not c.path.startswith(prefix))
@@ -313,7 +311,6 @@ class Lander:
         return LandingFault(member.intent, "lost_line", f"the merge lost the line {shown!r}", tuple(sorted(both)))
 
     def close_intent(self, tree: str, member: LandingMember) -> dict[str, bytes]:
-        """Return the file of the member's intent as DONE, if the target has the intent."""
         moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self.context.environment.clock.now()))
         contents = read_committed_files(self.store.git, tree, prefix_in_repository(self.context.workspace))
         return change_committed_status(contents, member.intent, "DONE", moment)
@@ -321,9 +318,6 @@ class Lander:
     # 3 Common files
 
     def make_commons(self, terms: LandingTerms, commit: str) -> str | CheckResult:
-        """Return a commit on top with the common files made anew, or the same commit without differences; for a failed
-        command, its result.
-        """
         tree = self.trees.prepare_for_verification(commit)
         for command in (common.make for common in terms.commons):
             done = self.check(tree, command)
@@ -451,7 +445,6 @@ class Lander:
     def record_unrecorded(
         self, terms: LandingTerms, landed: Mapping[str, str], members: Sequence[LandingMember]
     ) -> None:
-        """Record the unrecorded moves of the target by an interrupted landing."""
         if landed:
             self.context.recorder.take_spooled()
         for member in (member for member in members if member.intent in landed):

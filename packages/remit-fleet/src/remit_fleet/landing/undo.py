@@ -13,15 +13,7 @@ from remit.workspace.intents_file.committed import (
     read_committed_intents,
 )
 from remit.workspace.merging import Identity, RefMoved, TreeStore
-from remit_fleet.landing.land import (
-    INTENT_TRAILER,
-    LANDER,
-    MAX_SEARCHED_COMMITS,
-    Lander,
-    LandingTerms,
-    list_new_commits,
-    write_notes,
-)
+from remit_fleet.landing import land
 from remit_fleet.landing.merge_rules import LandingFault
 
 UNDONE_TRAILER = "Remit-Undone"
@@ -43,13 +35,13 @@ class LandingUndone(Struct, frozen=True):
 class LandingUndo:
     """Undoing in one repository, with the store and checks of its lander. Methods raise RECORDING_ERRORS."""
 
-    def __init__(self, lander: Lander) -> None:
+    def __init__(self, lander: land.Lander) -> None:
         self.lander = lander
         self.store = lander.store
 
     def undo(
         self,
-        terms: LandingTerms,
+        terms: land.LandingTerms,
         intent: str,
         dependants: Sequence[str] = (),
         *,
@@ -78,7 +70,7 @@ class LandingUndo:
             if isinstance(made, LandingFault):
                 return LandingUndone(tip, tip, fault=made, dependants=needing)
             at = made
-        red = self.lander.find_red(LandingTerms(checks=tuple(checks)), (), at, []) if checks else None
+        red = self.lander.find_red(land.LandingTerms(checks=tuple(checks)), (), at, []) if checks else None
         if red is not None:
             why = f"without it `{red.command}` fails:\n{red.output}"
             return LandingUndone(tip, tip, fault=LandingFault(intent, "red", why), dependants=needing)
@@ -99,8 +91,8 @@ class LandingUndo:
             why += f"; undo what changed it first, or take {commit[:12]} out by hand with `git revert`"
             return LandingFault(intent, "conflict", why, conflicts)
         tree = self.store.replace_files(merged.tree, reopened) if merged.conflicts else merged.tree
-        who = Identity(*LANDER, int(self.lander.context.environment.clock.now()))
-        message = f"Undo {intent}\n\n{INTENT_TRAILER}: {intent}\n{UNDONE_TRAILER}: {commit}\n"
+        who = Identity(*land.LANDER, int(self.lander.context.environment.clock.now()))
+        message = f"Undo {intent}\n\n{land.INTENT_TRAILER}: {intent}\n{UNDONE_TRAILER}: {commit}\n"
         return self.store.commit(tree, (tip,), message, who)
 
     def reopen_intent(self, tip: str, intent: str, commit: str) -> dict[str, bytes]:
@@ -114,12 +106,12 @@ class LandingUndo:
         now = read_committed_files(git, tip, prefix)
         return change_committed_status(now, intent, known.status, moment) if known else {}
 
-    def record(self, terms: LandingTerms, old: str, new: str, gone: Sequence[str]) -> None:
+    def record(self, terms: land.LandingTerms, old: str, new: str, gone: Sequence[str]) -> None:
         recorder = self.lander.context.recorder
         detail = {"target": terms.target, "old": old, "new": new, "undone": True}
         bodies = [Body(event="task_landed", intent_id=name, detail=detail) for name in gone]
         recorder.append_or_spool([recorder.make_record(body) for body in bodies])
-        write_notes(self.lander.context, list_new_commits(self.store.git, old, new))
+        land.write_notes(self.lander.context, land.list_new_commits(self.store.git, old, new))
 
 
 def find_landings(store: TreeStore, tip: str) -> dict[str, str]:
@@ -130,8 +122,8 @@ def find_landings(store: TreeStore, tip: str) -> dict[str, str]:
 def read_landings(store: TreeStore, tip: str) -> tuple[dict[str, str], dict[str, float]]:
     """Return the commit of each intent in the target, newest first, and when each of the others was undone."""
     out = store.git.text(
-        *("log", "--first-parent", f"--max-count={MAX_SEARCHED_COMMITS}", f"--committer={LANDER[1]}"),
-        f"--format=%H %ct %(trailers:key={INTENT_TRAILER},valueonly,separator=%x20)"
+        *("log", "--first-parent", f"--max-count={land.MAX_SEARCHED_COMMITS}", f"--committer={land.LANDER[1]}"),
+        f"--format=%H %ct %(trailers:key={land.INTENT_TRAILER},valueonly,separator=%x20)"
         f" %(trailers:key={UNDONE_TRAILER},valueonly,separator=%x20)",
         tip,
     )

@@ -17,15 +17,8 @@ from remit.core.record import KEY
 from remit.core.untrusted_input import sanitise_line
 from remit.gate.gate import Gate
 from remit.ledger.index.index import Index
+from remit_fleet import fleet
 from remit_fleet.board import Attempt, Board, FleetEvent, Order, OrderKind, PlanUse, Task, Worker
-from remit_fleet.fleet import (
-    FleetUnavailable,
-    UnknownTask,
-    give_order,
-    name_repository_of,
-    open_fleet,
-    report_database_errors,
-)
 from remit_fleet.forecast import describe_use
 from remit_fleet.schedule import explain_waits
 from remit_fleet.states import FINAL_STATES, apply_order
@@ -125,13 +118,13 @@ def describe_fleet(gate: Gate) -> Fleet:
     nothing = Fleet(problem=NO_PLAN, fix="remit plan start", is_polled=bool(database))
     if not database and not (gate.environment.home / FLEET_PATH).exists():
         return nothing
-    repository = name_repository_of(gate.workspace)
+    repository = fleet.name_repository_of(gate.workspace)
     try:
         with open_engine(gate) as engine, gate.index() as index:
             board = engine.read_board()
             plans = list_plans(gate, engine, board, index, repository)
             events = engine.read_newest_events(repository, MAX_EVENTS)
-    except FleetUnavailable as error:
+    except fleet.FleetUnavailable as error:
         return Fleet(problem=str(error), fix=error.fix, is_polled=True)
     if not plans:
         return nothing
@@ -145,8 +138,8 @@ def describe_fleet(gate: Gate) -> Fleet:
 @contextmanager
 def open_engine(gate: Gate) -> "Generator[DbosEngine]":
     """Open the fleet database of the user, or the one that the variable names. Raises FleetUnavailable."""
-    with report_database_errors():
-        engine = open_fleet(os.environ.get(DATABASE_VARIABLE), gate.environment.home)
+    with fleet.report_database_errors():
+        engine = fleet.open_fleet(os.environ.get(DATABASE_VARIABLE), gate.environment.home)
         with closing(engine.store):
             yield engine
 
@@ -204,14 +197,14 @@ def describe_value(value: object) -> str:
 
 def send_order(gate: Gate, kind: str, intent: str) -> dict[str, Any]:
     """Carry out a person's order, as `remit plan` and `remit task` do. Raises Refused."""
-    repository = name_repository_of(gate.workspace)
+    repository = fleet.name_repository_of(gate.workspace)
     person = gate.environment.person
     by = f"{sanitise_line(person.name, 80) if person else getpass.getuser()} in the console"
     try:
         with open_engine(gate) as engine:
-            give_order(engine, repository, OrderKind(kind), intent, by)
-    except UnknownTask as error:
+            fleet.give_order(engine, repository, OrderKind(kind), intent, by)
+    except fleet.UnknownTask as error:
         raise Refused(404, str(error), "load the page again") from None
-    except FleetUnavailable as error:
+    except fleet.FleetUnavailable as error:
         raise Refused(503, str(error), error.fix) from None
     return {"kind": kind, "intent": intent}

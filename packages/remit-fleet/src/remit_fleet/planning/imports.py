@@ -124,6 +124,5 @@ class ImportResolver:
 
 
 def _list_folders(path: str) -> list[str]:
-    """Return the folders of a path with their final `/`, the innermost first and the root, `""`, last."""
     parts = path.split("/")[:-1]
     return ["".join(f"{part}/" for part in parts[:depth]) for depth in range(len(parts), -1, -1)]

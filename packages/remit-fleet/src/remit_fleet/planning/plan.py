@@ -178,7 +178,6 @@ def select_planned(intents: Mapping[str, Intent], chosen: Sequence[str]) -> dict
 
 
 def _list_needs(planned: Mapping[str, Intent]) -> dict[str, tuple[str, ...]]:
-    """Return the ids of the planned dependencies and children of each intent, in the order of the file."""
     order = {name: number for number, name in enumerate(planned)}
     needs = {name: set(intent.dependencies) & order.keys() for name, intent in planned.items()}
     for name, intent in planned.items():
@@ -188,7 +187,6 @@ def _list_needs(planned: Mapping[str, Intent]) -> dict[str, tuple[str, ...]]:
 
 
 def _list_all_needs(needs: Mapping[str, Sequence[str]]) -> dict[str, set[str]]:
-    """Return the transitive needs of each task; a task in a cycle needs itself."""
     found: dict[str, set[str]] = {}
     for name in needs:
         reached: set[str] = set()
@@ -206,7 +204,6 @@ def _list_all_needs(needs: Mapping[str, Sequence[str]]) -> dict[str, set[str]]:
 
 
 def order_tasks(planned: Mapping[str, Intent], needs: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return the tasks with needs first; ready tasks by priority and their order in the file."""
     rank = {
         name: (-PRIORITIES.index(intent.priority), number, name)
         for number, (name, intent) in enumerate(planned.items())
@@ -234,7 +231,6 @@ def order_tasks(planned: Mapping[str, Intent], needs: Mapping[str, Sequence[str]
 
 
 def _check_document(document: IntentsDocument, wanted: Container[str]) -> Iterator[PlanFinding]:
-    """Check the files: one that is broken stands in the way of its own intent only, a list in that of all."""
     for error in document.errors[:MAX_SHOWN_ERRORS]:
         message = f"{error.place}: {error.code}: {error.message}"
         about = (error.intent_id,) if error.intent_id else ()
@@ -281,7 +277,6 @@ def _check_cycles(needs: Mapping[str, Sequence[str]]) -> Iterator[PlanFinding]:
 def _check_scope(
     intent: Intent, own: WriteSet, settings: OrchestratorSettings, facts: RepositoryFacts, tracked: TrackedFiles
 ) -> Iterator[PlanFinding]:
-    """Check a task's patterns, their share of the files, its companions, and the commons in its scope."""
     name, field = intent.id, "owned_scope"
     faults = [(line, fault) for line in intent.owned_scope if (fault := relative_glob_error(line))]
     for line, fault in faults:
@@ -344,7 +339,6 @@ def _check_pairs(
 
 
 def _check_intent(intent: Intent, facts: RepositoryFacts) -> Iterator[PlanFinding]:
-    """Check the commands that verify an intent."""
     name, field = intent.id, "acceptance_criteria"
     commands = [criterion.verify for criterion in intent.acceptance_criteria if criterion.verify]
     if not commands:
@@ -360,7 +354,6 @@ def _check_intent(intent: Intent, facts: RepositoryFacts) -> Iterator[PlanFindin
 def _check_imports(
     sets: Sequence[WriteSet], before: Mapping[str, set[str]], facts: RepositoryFacts, tracked: TrackedFiles
 ) -> Iterator[PlanFinding]:
-    """Check imports between the files of tasks that may run at the same time."""
     owners: dict[str, list[str]] = {}
     for own in sets if facts.imports else ():
         for file in tracked.list_owned(own):
@@ -379,7 +372,6 @@ def _check_imports(
 
 
 def _check_place(role: AgentRole, settings: OrchestratorSettings, facts: RepositoryFacts) -> Iterator[PlanFinding]:
-    """Check the plan's requirements of the repository and of the machine."""
     if not facts.has_commit:
         message = "the repository has no commit, and attempts begin at one"
         yield PlanFinding("NO_COMMIT", "error", message, fix="git commit --allow-empty -m 'Begin'")

@@ -83,10 +83,6 @@ class Proofs:
                 yield SharedPath(sets[a].intent_id, sets[b].intent_id, answer)
 
     def _list_neighbours(self, sets: Sequence[WriteSet]) -> set[tuple[int, int]]:
-        """Return the pairs whose patterns leave room for a shared path; every remaining pair is apart.
-
-        Only sets in one folder, or in a folder and a folder above, are compared.
-        """
         by_folder: defaultdict[str, defaultdict[int, set[Edges]]] = defaultdict(lambda: defaultdict(set))
         for number, write_set in enumerate(sets):
             for edges in list_edges(Scope(write_set.scope), fold=self.fold):
@@ -104,7 +100,6 @@ class Proofs:
 
 
 def _list_folders_above(folder: str) -> Iterator[str]:
-    """Yield a folder, and each folder above it; the root is empty."""
     while folder:
         yield folder
         folder = folder.rpartition("/")[0]

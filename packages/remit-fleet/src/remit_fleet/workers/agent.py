@@ -164,7 +164,6 @@ def make_jail(
 def find_secrets_in_sight(
     around: Environment, private: Sequence[Path], own_folder: Sequence[Path], seen: Sequence[Path]
 ) -> SecretPlaces:
-    """Return the secret places that an attempt would see, without its own agent's login."""
     found = SecretSearch(
         around.home, around.settings_variables, tuple(around.config_folders.values()), kept=tuple(seen)
     ).find()
@@ -181,7 +180,6 @@ OWN_MOUNTS = (Path("/dev"), Path("/proc"))
 
 
 def is_own_agent(agent: str, words: Sequence[str]) -> bool:
-    """Return whether the command is Remit's own agent, whose gate runs in its process: by its name or its command."""
     return agent == OWN_AGENT or (Path(words[0]).name == "remit" and words[1:2] == ("run",))
 
 
@@ -196,9 +194,6 @@ def prepare_state(places: AttemptPlaces) -> None:
 
 
 def find_links(places: AttemptPlaces, patterns: Sequence[str]) -> dict[Path, Path]:
-    """Return the folders of the main worktree visible to the attempt, by their location in its own worktree: only real
-    folders, at locations without content in the attempt's commit.
-    """
     found: dict[Path, Path] = {}
     for source in (path for pattern in patterns for path in sorted(places.main.root.glob(pattern.rstrip("/")))):
         target = places.tree.root / source.relative_to(places.main.root)
@@ -269,7 +264,6 @@ PACKAGE_FOLDER = Path(__file__).resolve().parents[2]
 
 
 def list_tool_paths(words: Sequence[str], search_path: str) -> Iterator[Path]:
-    """Yield the installation folders of the agent's program, the programs on the search path, this Python and Remit."""
     yield PACKAGE_FOLDER
     for name in (*search_path.split(os.pathsep), f"{sys.prefix}/bin", f"{sys.base_prefix}/bin"):
         folder = Path(name)
@@ -289,7 +283,6 @@ def is_inside_only(path: Path, folders: Sequence[Path]) -> bool:
 
 
 def end_group(process: "subprocess.Popen[bytes]", number: signal.Signals) -> None:
-    """End a running agent; a reaper first has a moment to end the agent's descendants."""
     with suppress(subprocess.TimeoutExpired):
         process.send_signal(number)
         process.wait(GRACE_S)
@@ -315,7 +308,6 @@ class Descendants:
             self.started.setdefault(process, process_start_time(process))
 
     def end_all(self) -> None:
-        """End what is left, in rounds: a process may start another one meanwhile."""
         for _ in range(MAX_END_ROUNDS):
             left = {process for process, at in self.started.items() if at and process_start_time(process) == at}
             left |= find_processes_of([self.temporary]) if self.temporary else set()

@@ -25,23 +25,7 @@ from remit.core.agents import ROWS
 from remit.core.clock import Clock
 from remit.core.machine_paths import STATE_FOLDER
 from remit.gate.governing.workspaces import find_marked_folder
-from remit.servers.daemon import (
-    ACKNOWLEDGEMENT,
-    ATTEMPT_VARIABLE,
-    HOOK_PID_VARIABLE,
-    MAGIC,
-    READ_TIMEOUT_S,
-    FrameError,
-    HookRequest,
-    has_hung_up,
-    is_mcp_head,
-    make_address,
-    pack_reply,
-    receive_head,
-    receive_request,
-    socket_path,
-    unpack_request,
-)
+from remit.servers import daemon
 from remit.servers.questions import QUESTION_COMMANDS
 from remit.workspace.processes.peer_identity import read_peer
 from remit.workspace.system_clock import SYSTEM_CLOCK
@@ -130,7 +114,7 @@ class AttemptDoor:
         """Listen for the duration of the block. Raises OSError."""
         prepare_state(self.terms.places)
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
-            bind_door(listener, self.terms.places.state / socket_path(self.terms.home).name)
+            bind_door(listener, self.terms.places.state / daemon.socket_path(self.terms.home).name)
             listener.listen(64)
             threading.Thread(target=self.accept_connections, args=(listener,), daemon=True).start()
             try:
@@ -143,7 +127,6 @@ class AttemptDoor:
                     server.terminate()
 
     def accept_connections(self, listener: socket.socket) -> None:
-        """Accept connections until the door is closed; further ones wait in the kernel until one of these ends."""
         while not self.closed.is_set():
             self.slots.acquire()
             try:
@@ -165,31 +148,30 @@ class AttemptDoor:
             self.slots.release()
 
     def answer_client(self, connection: socket.socket) -> None:
-        with connection, suppress(OSError, FrameError):
-            connection.settimeout(READ_TIMEOUT_S)
+        with connection, suppress(OSError, daemon.FrameError):
+            connection.settimeout(daemon.READ_TIMEOUT_S)
             pid, _ = read_peer(connection)
-            head = receive_head(connection)
-            if is_mcp_head(head):
+            head = daemon.receive_head(connection)
+            if daemon.is_mcp_head(head):
                 if self.server_slots.acquire(blocking=False):
                     try:
-                        connection.sendall(ACKNOWLEDGEMENT)
+                        connection.sendall(daemon.ACKNOWLEDGEMENT)
                         self.serve_tools(connection)
                     finally:
                         self.server_slots.release()
                 return
-            request = unpack_request(head + receive_request(connection))
-            connection.sendall(ACKNOWLEDGEMENT)
+            request = daemon.unpack_request(head + daemon.receive_request(connection))
+            connection.sendall(daemon.ACKNOWLEDGEMENT)
             kind = find_kind(request, self.terms.places.tree.root)
             if kind == "refused":
                 asked = request.frame.agent
                 text = f"remit: {asked!r} is nothing that an agent of a plan may ask for, but of `blame` {ALLOWED}\n"
-                connection.sendall(pack_reply(HookReply(stderr=text.encode(), exit_code=DENIED_EXIT_CODE)))
+                connection.sendall(daemon.pack_reply(HookReply(stderr=text.encode(), exit_code=DENIED_EXIT_CODE)))
                 return
             answer = self.ask_daemon(connection, bind_request(request, self.terms, pid))
-            connection.sendall(answer or pack_reply(refuse_request(request, kind)))
+            connection.sendall(answer or daemon.pack_reply(refuse_request(request, kind)))
 
     def serve_tools(self, connection: socket.socket) -> None:
-        """Run the agent's MCP server, which speaks on the connection."""
         terms = self.terms
         connection.settimeout(None)
         with subprocess.Popen(
@@ -208,8 +190,8 @@ class AttemptDoor:
         """Return the daemon's answer; None where none comes in time, the client is gone, or the attempt is over."""
         until = self.clock.elapsed() + self.patience_s
         while True:
-            answer = exchange(socket_path(self.terms.home), request, client)
-            if answer is not None or has_hung_up(client):
+            answer = exchange(daemon.socket_path(self.terms.home), request, client)
+            if answer is not None or daemon.has_hung_up(client):
                 self.report(is_away=False)
                 return answer
             if self.clock.elapsed() >= until and not self.starter.is_starting():
@@ -234,18 +216,14 @@ class AttemptDoor:
 RequestKind = Literal["hook", "question", "refused"]
 
 
-def find_kind(request: HookRequest, tree: Path) -> RequestKind:
-    """Return the kind of the request. A question may be about this worktree only."""
+def find_kind(request: daemon.HookRequest, tree: Path) -> RequestKind:
     if request.frame.agent in ROWS:
         return "hook"
     is_question = request.frame.agent in QUESTION_COMMANDS
     return "question" if is_question and is_question_of_tree(request, tree) else "refused"
 
 
-def is_question_of_tree(request: HookRequest, tree: Path) -> bool:
-    """Return True for a blame of files in this worktree, and in no repository that an agent made inside. It is answered
-    outside of the jail, where most options of git would read files of the person.
-    """
+def is_question_of_tree(request: daemon.HookRequest, tree: Path) -> bool:
     folder = Path(request.frame.cwd)
     fields = [os.fsdecode(field) for field in request.payload.split(b"\0")[:-1]]
     count = fields[3] if len(fields) > 3 else ""  # columns, encoding, git, the number of variables, these, the words
@@ -256,8 +234,7 @@ def is_question_of_tree(request: HookRequest, tree: Path) -> bool:
     return name == request.frame.agent and is_own and not any(word.startswith("-") for word in named)
 
 
-def refuse_request(request: HookRequest, kind: RequestKind) -> HookReply:
-    """Return the reply where no daemon answers: a denial before an action, and a message otherwise."""
+def refuse_request(request: daemon.HookRequest, kind: RequestKind) -> HookReply:
     text = f"remit: {NO_DAEMON}\n".encode()
     if kind == "question":
         return HookReply(exit_code=DECLINED_EXIT_CODE)
@@ -265,33 +242,32 @@ def refuse_request(request: HookRequest, kind: RequestKind) -> HookReply:
     return HookReply(stderr=text, exit_code=0 if may_pass else DENIED_EXIT_CODE)
 
 
-def bind_request(request: HookRequest, terms: DoorTerms, pid: int) -> bytes:
-    """Return the request for the daemon, with the attempt's variables in the place of the client's, and the version
-    that is installed here: at another one a daemon ends.
-    """
+def bind_request(request: daemon.HookRequest, terms: DoorTerms, pid: int) -> bytes:
     frame, cwd = request.frame, request.frame.cwd
     if frame.agent in QUESTION_COMMANDS:
         cwd = os.path.realpath(cwd)  # the place that was checked
     own = {
         "REMIT_INTENT": terms.intent,
         "TMPDIR": str(terms.places.temporary),
-        HOOK_PID_VARIABLE: str(pid),
-        ATTEMPT_VARIABLE: str(terms.places.tree.root),
+        daemon.HOOK_PID_VARIABLE: str(pid),
+        daemon.ATTEMPT_VARIABLE: str(terms.places.tree.root),
     }
     fields: Sequence[str] = (version("remit"), frame.agent, frame.event_class or "any", cwd)
     variables = (f"{name}={value}" for name, value in own.items())
-    return b"\0".join([MAGIC, *map(os.fsencode, fields), *map(os.fsencode, variables)]) + b"\0\0" + request.payload
+    return (
+        b"\0".join([daemon.MAGIC, *map(os.fsencode, fields), *map(os.fsencode, variables)]) + b"\0\0" + request.payload
+    )
 
 
 def exchange(path: Path, request: bytes, client: socket.socket) -> bytes | None:
     """Return the daemon's answer without the acknowledgement; None if there is none, or the client hung up."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line, suppress(OSError):
-        line.settimeout(READ_TIMEOUT_S)
-        with make_address(path) as address:
+        line.settimeout(daemon.READ_TIMEOUT_S)
+        with daemon.make_address(path) as address:
             line.connect(address)
         line.sendall(request)
         line.shutdown(socket.SHUT_WR)
-        if line.recv(1) != ACKNOWLEDGEMENT:
+        if line.recv(1) != daemon.ACKNOWLEDGEMENT:
             return None
         poll = select.poll()
         poll.register(line, select.POLLIN)
@@ -310,6 +286,6 @@ def bind_door(listener: socket.socket, path: Path) -> None:
     Raises OSError.
     """
     path.unlink(missing_ok=True)
-    with make_address(path) as address:
+    with daemon.make_address(path) as address:
         listener.bind(address)
     path.chmod(0o600)

@@ -213,7 +213,6 @@ class AttemptSteps:
         return found
 
     def set_up_tree(self, attempt: Attempt) -> StepEnd:
-        """Run the repository's command that prepares a worktree, if trusted by a person."""
         with self.host.open_gate(attempt.repository) as gate:
             settings = gate.rules.config.orchestrator
             command = settings.setup
@@ -245,7 +244,6 @@ class AttemptSteps:
         return StepEnd()
 
     def is_jail_missing(self, repository: str) -> bool:
-        """Return whether the repository requires a jail that this host cannot make."""
         if self.bubblewrap is not None:
             return False
         with self.host.open_gate(repository) as gate:
@@ -253,7 +251,6 @@ class AttemptSteps:
 
     @property
     def network_variables(self) -> dict[str, str]:
-        """The person's proxies and certificates: without them no agent behind a company's proxy reaches its model."""
         variables = self.settings.variables
         return {name: variables[name] for name in NETWORK_VARIABLES if variables.get(name)}
 
@@ -277,9 +274,6 @@ class AttemptSteps:
         return make_jail(places, agent, words, around, self.search_path, links, certificates)
 
     def settle_old_trees(self, trees: Worktrees) -> None:
-        """Keep the work of ended attempts in local worktrees as checkpoints, release the worktrees, and remove the
-        temporary folders, and first of all what their agents left for git outside of the jail.
-        """
         found = [(tree, facts.terms) for tree in trees.list_trees() if (facts := read_assignment(tree))]
         folders = [path for pattern in name_folders("*", "*") for path in trees.folder.glob(pattern)]
         # Read after the files: an attempt is on the board before its assignment is written and its folders are made.
@@ -303,7 +297,6 @@ class AttemptSteps:
                 trees.checkpoint(tree, terms.intent, terms.attempt, "left by a worker that is gone", int(time.time()))
 
     def run_agent(self, attempt: Attempt) -> StepEnd:
-        """Run the agent to its end."""
         command, place = self.settings.commands.get(attempt.agent), self.places.by_token.get(attempt.token)
         if command is None or place is None:
             return StepEnd(AttemptEnd.FAILED, f"this worker has no agent {attempt.agent!r}", "no agent")
@@ -392,7 +385,6 @@ class AttemptSteps:
         return ended[-1] if ended else None
 
     def describe_stage(self, gate: Gate, attempt: Attempt, task: Task, place: Workplace, board: Board) -> StageBrief:
-        """Return the attempt's facts about its role and the work so far."""
         role = find_role(gate.rules.config.orchestrator, board.find_role(task).name)
         diff, target = "", board.plans[task.plan].target
         if task.head:
@@ -434,7 +426,6 @@ class AttemptSteps:
     def judge_stage(
         self, attempt: Attempt, task: Task, board: Board, terms: Assignment, *, has_changed: bool
     ) -> StepEnd:
-        """Return how a stage ends: by its verdict, or without a verdict by the presence of work."""
         with self.engine.store.read() as connection:
             verdict = find_verdict(connection, attempt.key, attempt.attempt) if task.stage else None
         if verdict is not None and verdict.kind == "revise":
@@ -461,13 +452,11 @@ class AttemptSteps:
 
 
 def name_fragments(commons: Iterable[Commons], paths: Iterable[str]) -> str:
-    """Return where changes of common files go instead; empty without such a file."""
     places = (c for c in commons if c.fragments and any(Scope(c.paths).matches(path) for path in paths))
     return "".join(f"; what belongs into {', '.join(c.paths)} goes into a file below {c.fragments}" for c in places)
 
 
 def describe_exit(code: int) -> str:
-    """Return an exit code with its usual meaning."""
     number = -code if code < 0 else code - 128
     with suppress(ValueError):
         return f"{code} ({signal.Signals(number).name})"
@@ -475,7 +464,6 @@ def describe_exit(code: int) -> str:
 
 
 def read_instructions(workspace: Workspace, role: str) -> str:
-    """Return the team's instructions for this role: `.orchestration/roles/<name>.md`; empty without the file."""
     with suppress(OSError):
         text = read_regular_file(workspace.folder / "roles" / f"{role}.md", MAX_INSTRUCTION_BYTES)
         return text.decode("utf-8", "replace").strip()

@@ -109,7 +109,6 @@ class AgentFeed:
             self.usage.refusals += 1
 
     def add_cost(self, cost: object, before: float) -> None:
-        """Set the cost to the sum of the earlier and this cost; an implausible amount is ignored."""
         if isinstance(cost, int | float) and not isinstance(cost, bool) and 0 <= cost < MAX_USD:
             self.usage.usd = before + float(cost)
 
@@ -138,7 +137,6 @@ def is_refusal(event: Mapping[str, Any]) -> bool:
 
 
 def read_error(event: Mapping[str, Any]) -> str:
-    """Return the words of an event that reports an error, or the end of a run that did not complete; else empty."""
     data = as_object(event.get("data"))
     kinds = {str(event.get(name)) for name in ("type", "event", "subtype")}
     is_bad_end = "ended" in kinds and data.get("state") not in ("completed", "answered")

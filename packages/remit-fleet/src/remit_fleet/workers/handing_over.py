@@ -7,30 +7,23 @@ from pathlib import Path
 
 from remit.core.assignment import ANYWHERE, Assignment
 from remit.gate.gate import Gate
+from remit.workspace import worktrees
 from remit.workspace.git.command import Git
 from remit.workspace.git.repository import BRANCH_PREFIX
 from remit.workspace.merging import Identity
 from remit.workspace.place.assignment_file import AssignmentFile
 from remit.workspace.place.workspace import Workspace
-from remit.workspace.worktrees import (
-    NoWorktree,
-    Worktrees,
-    attempt_name,
-    current_branch_ref,
-    forget_hand_ins,
-    mark_handed_in,
-)
 from remit_fleet.board import Attempt, Task
 from remit_fleet.remote import FleetRemote
 from remit_fleet.workers.starting_point import find_work
 
 
-def hand_over(trees: Worktrees, last: Attempt) -> Path:
+def hand_over(trees: worktrees.Worktrees, last: Attempt) -> Path:
     """Return the worktree of an ended attempt, with its files and without an assignment.
 
     A worktree reused by a later attempt is made anew from the checkpoint. Raises NoWorktree, GitError, OSError.
     """
-    forget_hand_ins(trees.store, last.intent)
+    worktrees.forget_hand_ins(trees.store, last.intent)
     tree = find_tree(trees, last) or restore_tree(trees, last)
     trees.end_git_folder(tree)
     if tree.assignment_path:
@@ -38,23 +31,25 @@ def hand_over(trees: Worktrees, last: Attempt) -> Path:
     return tree.root
 
 
-def find_tree(trees: Worktrees, last: Attempt) -> Workspace | None:
-    branch = f"{BRANCH_PREFIX}remit/{attempt_name(last.intent, last.attempt)}"
-    return next((tree for tree in trees.list_trees() if current_branch_ref(tree) == branch), None)
+def find_tree(trees: worktrees.Worktrees, last: Attempt) -> Workspace | None:
+    branch = f"{BRANCH_PREFIX}remit/{worktrees.attempt_name(last.intent, last.attempt)}"
+    return next((tree for tree in trees.list_trees() if worktrees.current_branch_ref(tree) == branch), None)
 
 
-def restore_tree(trees: Worktrees, last: Attempt) -> Workspace:
+def restore_tree(trees: worktrees.Worktrees, last: Attempt) -> Workspace:
     ref, work = find_work(trees, last)
-    head = trees.store.find_commit(f"{BRANCH_PREFIX}remit/{attempt_name(last.intent, last.attempt)}")
+    head = trees.store.find_commit(f"{BRANCH_PREFIX}remit/{worktrees.attempt_name(last.intent, last.attempt)}")
     if head is None or work is None:
-        raise NoWorktree(f"nothing of attempt {last.attempt} of {last.intent} is on this host; it ran at {last.worker}")
+        raise worktrees.NoWorktree(
+            f"nothing of attempt {last.attempt} of {last.intent} is on this host; it ran at {last.worker}"
+        )
     tree = trees.prepare(last.intent, last.attempt, head)
     if work != head:
         Git(tree.root).run("restore", "--source", ref, "--worktree", "--", ".")
     return tree
 
 
-def take_back(trees: Worktrees, task: Task, last: Attempt) -> Mapping[str, str]:
+def take_back(trees: worktrees.Worktrees, task: Task, last: Attempt) -> Mapping[str, str]:
     """Keep the person's files in a checkpoint, and release the worktree for reuse; return the unkept files, with
     reasons.
     """
@@ -72,7 +67,7 @@ def send_to_hosts(gate: Gate, last: Attempt, *, is_done: bool) -> None:
     landing may be another host's. Raises RemoteAway, RemoteRefused, RefMoved, GitError.
     """
     if remote := gate.rules.config.orchestrator.remote:
-        hosts, name = FleetRemote(gate, remote), attempt_name(last.intent, last.attempt)
+        hosts, name = FleetRemote(gate, remote), worktrees.attempt_name(last.intent, last.attempt)
         hosts.push_checkpoint(name)
         if is_done:
             hosts.push_attempt(name)
@@ -92,13 +87,13 @@ def assign(tree: Workspace, task: Task, last: Attempt) -> None:
     AssignmentFile(tree).write(terms, 0.0)
 
 
-def hand_in_by_person(trees: Worktrees, gate: Gate, task: Task, last: Attempt) -> tuple[str, ...]:
+def hand_in_by_person(trees: worktrees.Worktrees, gate: Gate, task: Task, last: Attempt) -> tuple[str, ...]:
     """Commit a person's files on the attempt's branch; return the paths outside the write set, without a commit if any.
     Raises NoWorktree, GitError.
     """
     tree = find_tree(trees, last)
     if tree is None:
-        raise NoWorktree(f"the worktree of {task.intent} is not on this host; it ran at {last.worker}")
+        raise worktrees.NoWorktree(f"the worktree of {task.intent} is not on this host; it ran at {last.worker}")
     git = Git(tree.root)
     name, email = (git.text("config", "--get", key, ok=(0, 1)) for key in ("user.name", "user.email"))
     author = Identity(name or "a person", email, int(time.time()))
@@ -110,5 +105,5 @@ def hand_in_by_person(trees: Worktrees, gate: Gate, task: Task, last: Attempt) -
         git.run("reset", "--quiet")  # the person goes on with files that are not staged
         hand_over(trees, last)
     else:
-        mark_handed_in(trees.store, task.intent, last.attempt)
+        worktrees.mark_handed_in(trees.store, task.intent, last.attempt)
     return handed.outside

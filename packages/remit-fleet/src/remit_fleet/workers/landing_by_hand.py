@@ -122,7 +122,6 @@ class IntentsFileOfTree:
 
 
 def describe_intents(document: IntentsDocument) -> list[object]:
-    """Return the intents without the time of their last change."""
     return [[getattr(i, name) for name in i.__struct_fields__ if name != "updated_at"] for i in document.intents]
 
 
@@ -183,7 +182,6 @@ def undo_landing(
 
 
 def list_dependants(document: IntentsDocument, intent: str) -> tuple[str, ...]:
-    """Return the intents that need this intent landed: dependants of the intent and of its parents, transitively."""
     found: dict[str, None] = {intent: None}
     pending = [intent]
     while pending:

@@ -84,10 +84,6 @@ def make_lander(
 
 
 def land_train(engine: DbosEngine, gate: Gate, landing: Landing, lander: Lander, patience: RemotePatience) -> bool:
-    """Land a train, and settle each member: landed, redone, or waiting for a person. Return False if the remote does
-    not answer, or the intents file has an error: no ref was moved, and the members stay handed in, with the next try's
-    time.
-    """
     away = ""
     try:
         choose_attempts(engine, gate, landing, lander, patience.limit_s)
@@ -257,7 +253,6 @@ def list_members(engine: DbosEngine, gate: Gate, landing: Landing) -> list[Landi
 
 
 def explain_absence(gate: Gate, name: str) -> str:
-    """Return why a task of a train cannot land, with the next step."""
     intent = gate.intents.find_intent(name)
     if intent is None:
         return f"no file declares it any more: put it back, then `remit plan land`; else {give_up(name)}"
@@ -271,7 +266,6 @@ def give_up(name: str) -> str:
 
 
 def list_union(gate: Gate) -> tuple[str, ...]:
-    """Return the patterns of files that keep the lines of both sides, from the repository's root on."""
     prefix = prefix_in_repository(gate.workspace)
     return tuple(f"{prefix}{pattern}" for pattern in gate.rules.config.orchestrator.union_paths)
 
@@ -285,9 +279,6 @@ def make_member(engine: DbosEngine, gate: Gate, hold: Hold, intent: Intent) -> L
 
 
 def find_handed_in(engine: DbosEngine, gate: Gate, hold: Hold) -> str:
-    """Return the commit that an attempt handed in: that of the mark here, such as a person's, or that of the board. The
-    branch may be moved by other agents of the intent.
-    """
     mark = TreeStore(gate.workspace).find_commit(f"{HANDED_IN_REFS}/{attempt_name(hold.intent, hold.attempt)}")
     known = engine.load_attempt(hold.repository, hold.intent, hold.attempt)
     return mark or (known.head if known else "")
@@ -298,7 +289,6 @@ def branch_of(hold: Hold) -> str:
 
 
 def describe_fault(fault: LandingFault) -> Evidence:
-    """Return a fault as evidence of a conflict; a fault that no attempt can mend goes to a person."""
     kinds = {"conflict": ConflictKind.TEXT, "lost_line": ConflictKind.TEXT, "red": ConflictKind.MEANING}
     kind = kinds.get(fault.kind, ConflictKind.REFUSED)
     earlier = Party(fault.partner or "what has landed", paths=len(fault.paths))
@@ -307,9 +297,6 @@ def describe_fault(fault: LandingFault) -> Evidence:
 
 
 def list_touched(engine: DbosEngine, gate: Gate, store: TreeStore, repository: str) -> dict[str, tuple[str, ...]]:
-    """Return the files touched by each handed-in change, also by those of a train whose lander may be gone; changes
-    from remote hosts are fetched first.
-    """
     board = engine.read_board()
     ready = (TaskState.HANDED_IN, TaskState.LANDING)
     holds = {

@@ -35,7 +35,6 @@ LANDING_LOCK_S = 24 * 3600.0
 
 
 def name_worker() -> str:
-    """Return a globally unique id of this process: host, boot with the process namespace, process id, start time."""
     boot = Path("/proc/sys/kernel/random/boot_id")
     boot_id = boot.read_text().strip()[:8] if boot.exists() else "0"
     world = pid_namespace().strip("pid:[]")
@@ -118,7 +117,6 @@ class FleetWorker:
             self.places.wait_until_left()
 
     def drain_slots(self) -> None:
-        """Take no further work, end the agents, and wait for the last checkpoint of each."""
         self.engine.drain_worker(self.id)
         for place in list(self.places.by_token.values()):
             place.cancel(AttemptEnd.LOST, "its worker was stopped")
@@ -133,7 +131,6 @@ class FleetWorker:
             pause_s = min(2 * pause_s, MAX_RETRY_S)
 
     def try_once(self, action: Callable[[], None]) -> bool:
-        """Run the action, and return whether the database answered. Reports the start and the end of an outage."""
         now = time.monotonic()
         try:
             action()
@@ -177,7 +174,6 @@ class FleetWorker:
             self.places.watch_budgets(board)
 
     def look_after_fleet(self) -> None:
-        """Schedule and, as the one leader, end attempts of dead workers."""
         with self.engine.store.write() as connection:
             self.engine.store.require_version(connection)
             for_s = 3 * self.engine.timing.sweep_s

@@ -142,9 +142,6 @@ class Workplaces:
                     place.messages.append(order)
 
     def deliver_messages(self, place: Workplace, attempt: int) -> None:
-        """Leave the messages for the agent's session, for delivery with the answer to its next call or prompt. A
-        message unheard at the session's end goes into the next attempt's brief.
-        """
         environment = self.host.settings.environment
         with suppress(StateError), place.delivery:
             while place.messages:
@@ -218,7 +215,6 @@ class Workplaces:
                 )
 
     def tell_sessions(self, place: Workplace, text: str) -> None:
-        """Leave a message for the agent's sessions, for delivery with the answer to their next call or prompt."""
         with suppress(*RECORDING_ERRORS), self.host.open_state(place.tree) as state:
             for session in state.list_recent_sessions():
                 PendingMessages(state).add_message(session, text)
@@ -309,7 +305,6 @@ def take_messages(engine: Engine, state: State, task: Task, attempt: int, token:
 def bring_view(
     store: Store, state: State, board: Board, task: Task, attempt: int, token: int, brought: FleetView | None
 ) -> FleetView:
-    """Deliver the attempt's notes and neighbours if different from `brought`, and return them."""
     with store.read() as connection:
         posted = count_notes(connection, task.key)
         view = FleetView(list_notes(connection, task, attempt), list_neighbours(board, task), posted)
@@ -319,7 +314,6 @@ def bring_view(
 
 
 def list_neighbours(board: Board, task: Task) -> tuple[FleetNeighbour, ...]:
-    """Return the repository's unfinished tasks beside this task."""
     beside = (
         other
         for other in board.tasks.values()

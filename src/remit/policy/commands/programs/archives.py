@@ -23,7 +23,6 @@ from remit.policy.commands.words import OptionRow, UnprovedCommand, Word, parse_
 
 
 def read_tar(name: str, words: Sequence[Word]) -> CommandEffects:
-    """Evaluate `tar tf ARCHIVE MEMBER…`: `I`, `F` and long options run programs, and so does `host:archive`."""
     letters, archive = (words[0].text, words[1].text) if len(words) > 1 else ("", "")
     listing = re.fullmatch(r"-?[tvzjJ]*f", letters) and "t" in letters and all(word.is_literal for word in words[:2])
     if not listing or ":" in archive or any(word.may_be_option for word in words[1:]):
@@ -41,7 +40,6 @@ TAR = OptionRow(
 
 
 def write_tar(name: str, words: Sequence[Word]) -> Writes:
-    """Return the archive that is made, or the folder of extracted files. Refuse options that run programs, and `-P`."""
     if words and words[0].is_literal and re.fullmatch(r"[a-zA-Z]+", words[0].text):
         words = (Word("-" + words[0].text), *words[1:])
     parsed = parse_options(name, TAR, words, takes_globs=True)
@@ -86,7 +84,6 @@ def write_seven_zip(name: str, words: Sequence[Word]) -> Writes:
 
 
 def write_unrar(name: str, words: Sequence[Word]) -> Writes:
-    """Return the writes of `unrar x ARCHIVE [FOLDER/]`."""
     rest = [word for word in words if word.text not in ("-y", "-o+", "-o-", "-idq", "-inul")]
     if not all(word.is_literal and word.text and not word.may_be_option for word in rest):
         raise UnprovedCommand(f"a word of `{name}` is not literal, or may be an option")
@@ -100,7 +97,6 @@ def write_unrar(name: str, words: Sequence[Word]) -> Writes:
 
 
 def write_cpio(name: str, words: Sequence[Word]) -> Writes:
-    """Return the writes of `cpio -o`, and of `cpio -i` with the option that keeps names below the present folder."""
     long = "create extract no-absolute-filenames make-directories unconditional verbose quiet null"
     parsed = parse_options(name, OptionRow("oidmuvB0", "HFO", long, "format file"), words)
     archives = parsed.values("-F", "-O", "--file")
@@ -128,7 +124,6 @@ def write_ar(name: str, words: Sequence[Word]) -> Writes:
 
 
 def write_jar(name: str, words: Sequence[Word]) -> Writes:
-    """Return the writes of `jar cf ARCHIVE FILE…` and `jar xf ARCHIVE`."""
     check_no_at_files(name, words)
     letters = words[0].text.removeprefix("-") if words and words[0].is_literal else ""
     if len(words) < 2 or not re.fullmatch(r"(?=.*f)[cxtu][fv0M]+", letters):

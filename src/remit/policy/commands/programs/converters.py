@@ -86,7 +86,6 @@ PANDOC_OPTIONS = OptionRow("sN", "oftMVrw", "standalone toc table-of-contents nu
 
 
 def write_pandoc(name: str, words: Sequence[Word]) -> Writes:
-    """Refuse PDF, made by further programs, and script formats."""
     parsed = parse_options(name, PANDOC_OPTIONS, words)
     formats = parsed.values("-f", "-t", "-r", "-w", "--from", "--to", "--read", "--write")
     outputs = parsed.values("-o", "--output")

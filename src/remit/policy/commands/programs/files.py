@@ -74,7 +74,6 @@ def check_find_tests(words: Sequence[Word], table: str = "tables") -> None:
 
 
 def write_find(name: str, words: Sequence[Word], run_command: RunCommand) -> CommandEffects:
-    """Evaluate `-delete`, `-fprint FILE`, and `-exec COMMAND` with the found files in place of `{}`."""
     given = [word for word in words if word.text not in LEADING_OPTIONS]
     starts, tests = split_starts(given)
     effects: list[CommandEffects] = []
@@ -119,7 +118,6 @@ def split_starts(words: Sequence[Word]) -> tuple[list[Word], list[Word]]:
 
 
 def found_files(folders: Sequence[Word], words: Sequence[Word]) -> tuple[Word, ...]:
-    """Return the files that find finds, as patterns; tests other than the name make each of them optional."""
     tests = [word.text for word in words if word.is_literal and word.text in FIND_TESTS]
     names = [words[i + 1] for i, word in enumerate(words[:-1]) if word.is_literal and word.text == "-name"]
     simple = len(names) == 1 and names[0].is_literal and not {"-o", "-or", "-not"} & set(tests)
@@ -173,7 +171,6 @@ INSTALL = WriterRow(OptionRow("cCDpsvT", "gmo", "compare preserve-timestamps str
 
 
 def write_install(name: str, words: Sequence[Word]) -> Writes:
-    """Return the writes of `install`, and of `install -d FOLDER…`, which makes folders."""
     row = replace(INSTALL.options, flags=INSTALL.options.flags + "d", long="directory verbose")
     if not any(word.is_literal and re.fullmatch(r"-[a-zA-Z]*d\w*|--directory", word.text) for word in words):
         return find_row_writes(name, INSTALL, words)
@@ -228,7 +225,6 @@ def write_mktemp(name: str, words: Sequence[Word]) -> Writes:
 
 
 def write_chattr(name: str, words: Sequence[Word]) -> Writes:
-    """Return the files of `chattr [-RVf] MODE FILE…`, where a mode may begin with a dash."""
     rest = list(words)
     deep = False
     while rest and rest[0].is_literal and re.fullmatch(r"-[RVf]+", rest[0].text):

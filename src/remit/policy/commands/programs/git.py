@@ -222,7 +222,6 @@ def reads_settings(words: Sequence[str]) -> bool:
 
 
 def list_git(name: str, words: Sequence[Word]) -> Lines:
-    """Return the files that `git ls-files` and `git grep -l` list, from the present folder."""
     if not words or not words[0].is_literal or any(word.text.startswith(":") for word in words):
         return None
     if words[0].text == "ls-files":
@@ -295,7 +294,6 @@ def restored_files(verb: str, words: Sequence[Word]) -> Writes:
 
 
 def write_checkout(words: Sequence[Word]) -> Writes:
-    """Return the files of `checkout [COMMIT] -- PATH…`."""
     mark = next((at for at, word in enumerate(words) if word.is_literal and word.text == "--"), None)
     if mark is None:
         raise UnprovedCommand("`git checkout` takes what it changes from a commit")
@@ -306,7 +304,6 @@ def write_checkout(words: Sequence[Word]) -> Writes:
 
 
 def write_own_data(verb: str, words: Sequence[Word]) -> Writes:
-    """Return the writes of a command that changes settings, restores files, or makes a working tree or a bundle."""
     command, first = f"git {verb}", words[0].text if words else ""
     match verb:
         case "restore":

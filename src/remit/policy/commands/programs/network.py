@@ -17,7 +17,6 @@ CURL_OPTIONS = OptionRow("sSLfgikIvN46qOJRG#k0", "oHAbeurmDc",
 
 
 def write_curl(name: str, words: Sequence[Word]) -> Writes:
-    """Return the outputs of a fetch with headers and URLs in the text: no body, no settings file, no list of URLs."""
     parsed = parse_options(name, CURL_OPTIONS, words)
     asked = (*parsed.operands, *parsed.values("-H", "--header", "-b"))
     if parsed.has_option("-J") or not all(word.is_literal for word in asked):

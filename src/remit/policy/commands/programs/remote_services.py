@@ -38,7 +38,6 @@ from remit.policy.commands.words import (
 
 
 def write_docker(name: str, words: Sequence[Word]) -> Writes:
-    """Return the writes of `docker cp CONTAINER:PATH FOLDER`."""
     rest = words[1:] if words and words[0].text == "container" else words
     if not rest or rest[0].text != "cp" or not rest[0].is_literal:
         raise UnprovedCommand(f"what `{name}` does is not on the tables")

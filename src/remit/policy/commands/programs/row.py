@@ -395,7 +395,6 @@ def find_operand_writes(program: str, writer: WriterRow, parsed: ParsedOptions) 
 
 
 def add_suffix(write: Write, writer: WriterRow) -> Write:
-    """Return the write with the program's suffix: `zip x` writes `x.zip`, `split` writes its parts."""
     has_suffix = writer.suffix.startswith(".") and "." in write.path.rpartition("/")[2]
     named = not writer.suffix or writer.operands == "packed" or has_suffix
     return write if named else replace(write, path=write.path + writer.suffix)
@@ -413,7 +412,6 @@ OUT_SUFFIXES = frozenset({".bz2", ".lz"})
 
 
 def find_packer_writes(program: str, writer: WriterRow, word: Word) -> Iterator[Write]:
-    """Yield `x` and each name that a packer may leave for `x`, packed or unpacked."""
     write = write_to(word, program)
     path = write.path
     yield replace(write, follows_links=False)

@@ -89,7 +89,6 @@ def read_input(name: str, words: Sequence[Word]) -> CommandEffects:
 
 
 def read_printf(name: str, words: Sequence[Word]) -> CommandEffects:
-    """Evaluate `printf`. `-v` sets a variable, and `%n` the variable of an argument, whose subscript is evaluated."""
     rest = words[1:] if words and words[0].text == "--" else words
     if not rest or not rest[0].is_literal or rest[0].text.startswith("-"):
         raise UnprovedCommand("`printf` without a literal format")
@@ -139,7 +138,6 @@ def check_test(words: Sequence[Word]) -> None:
 
 
 def read_shell(name: str, words: Sequence[Word]) -> CommandEffects:
-    """Evaluate `bash -c 'literal'`, and `bash -n FILE`, which only parses."""
     left = list(words)
     if len(left) == 2 and left[0].is_literal and left[0].text == "-n":
         file = left[1]
@@ -168,7 +166,6 @@ def unwrap_timeout(words: Sequence[Word], lines: Lines) -> InnerCommand:
 
 
 def unwrap_env(words: Sequence[Word], lines: Lines) -> InnerCommand:
-    """Evaluate `env`, without `-S`, which splits a word into words, and `-C`, which changes the folder."""
     rest = parse_options("env", OptionRow("i0", "u", "null"), words, stop_at_operand=True).operands
     while rest and (found := ASSIGNMENT.fullmatch(rest[0].text)):
         if not rest[0].is_literal:
@@ -179,7 +176,6 @@ def unwrap_env(words: Sequence[Word], lines: Lines) -> InnerCommand:
 
 
 def unwrap_flock(words: Sequence[Word], lines: Lines) -> InnerCommand:
-    """Evaluate `flock FILE COMMAND…`; flock creates a missing file."""
     row = OptionRow("sxneuFov", "wE", "exclusive shared nonblock")
     operands = parse_options("flock", row, words, stop_at_operand=True).operands
     if len(operands) < 2 or operands[1].may_be_option:
@@ -188,7 +184,6 @@ def unwrap_flock(words: Sequence[Word], lines: Lines) -> InnerCommand:
 
 
 def unwrap_xargs(words: Sequence[Word], lines: Lines) -> InnerCommand:
-    """Return the command with the input lines as arguments; unknown lines may be any words."""
     row = OptionRow("0rtx", "aIELnPsd", "null no-run-if-empty verbose")
     parsed = parse_options("xargs", row, words, stop_at_operand=True)
     marks = [word.text for word in parsed.values("-I")]

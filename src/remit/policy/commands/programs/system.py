@@ -23,7 +23,6 @@ from remit.policy.commands.words import OptionRow, UnprovedCommand, Word, harmle
 
 
 def read_date(name: str, words: Sequence[Word]) -> CommandEffects:
-    """Refuse an operand other than a format: the operand would set the clock."""
     row = OptionRow(
         "uRj", "dr", "utc universal iso-8601 rfc-3339 rfc-email", "date reference", attached="I", operands=1
     )

@@ -135,7 +135,6 @@ def evaluate_command(words: Sequence[Word], input_lines: Lines = None) -> Comman
 
 
 def is_formatter(words: Sequence[Word]) -> bool:
-    """Return True if the first words, or those behind a runner, name a formatter, whatever stands there."""
     text = " ".join(word.text if word.is_literal else "-" for word in words[:6])
     name, _, rest = text[found.end() if (found := RUNNERS.match(f"{text} ")) else 0 :].partition(" ")
     return find_rewriting(name, rest.partition(" ")[0]) == "layout"

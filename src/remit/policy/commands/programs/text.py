@@ -65,7 +65,6 @@ PERL_SCRIPT = rf"\s*(?:{PERL_SUBSTITUTE})(?:\s*;\s*(?:{PERL_SUBSTITUTE}))*\s*;?\
 
 
 def is_plain_sed(script: str, *, text_at_end: bool = False) -> bool:
-    """Return True if a sed script uses no file and runs nothing; with `text_at_end` the last command may add text."""
     while len(script) <= MAX_SCRIPT:
         rest = script.lstrip(SED_BLANKS)
         if not rest:
@@ -96,7 +95,6 @@ def read_sed(name: str, words: Sequence[Word]) -> CommandEffects:
 
 
 def write_sed(name: str, words: Sequence[Word]) -> tuple[Write, ...]:
-    """Return the files of `sed -i`, and the backups of them if the option has a suffix."""
     row = OptionRow("nErzs", "e", f"{SED_LONG} in-place follow-symlinks", "expression", attached="i")
     parsed = parse_options(name, row, words, takes_globs=True)
     operands = [word for word in parsed.operands if not word.is_literal or word.text]
@@ -136,7 +134,6 @@ def write_perl(name: str, words: Sequence[Word]) -> tuple[Write, ...]:
 
 
 def backup_copies(files: Sequence[Write], suffix: str) -> list[Write]:
-    """Return the copies of `-i.bak`. Refuse `*` (stands for the name) and `/` (names another folder)."""
     if not suffix:
         return []
     if "*" in suffix or "/" in suffix:
@@ -173,9 +170,6 @@ AWK_GROUP = re.compile(r"\([^()|]*\)")
 
 
 def without_comparisons(action: str) -> str:
-    """Return an action of awk without the text in parentheses, where `>` compares. A pattern may hold a bracket, and a
-    comment a quote: an action possibly with a pattern or comment is left unchanged.
-    """
     left = action.replace("||", "")
     if "/" in left or "#" in left:
         return left
@@ -189,7 +183,6 @@ PAGER_OPTIONS = {"less": OptionRow("NSRFXnirEeKsw", reads="all"), "more": Option
 
 
 def read_pager(name: str, words: Sequence[Word]) -> CommandEffects:
-    """Refuse `+`, the start of a pager command: pager commands can run programs."""
     row = PAGER_OPTIONS[name]
     parsed = parse_options(name, row, words)
     if any(word.text.startswith("+") for word in parsed.operands):
@@ -203,7 +196,6 @@ BAT = OptionRow("pnAduPSf", "lrHm", "plain number show-all diff force-colorizati
 
 
 def read_bat(name: str, words: Sequence[Word]) -> CommandEffects:
-    """Refuse `bat cache`, a writing command, and a pager that always runs."""
     parsed = parse_options(name, BAT, words)
     if parsed.operands[:1] == (Word("cache"),) or any(word.text != "never" for word in parsed.values("--paging")):
         raise UnprovedCommand(f"`{name}` with a pager, or with its cache")
@@ -225,7 +217,6 @@ def write_xxd(name: str, words: Sequence[Word]) -> Writes:
 
 
 def check_single_letters(name: str, words: Sequence[Word]) -> None:
-    """Refuse bundles: xxd takes `-ps` as a single option, hence only single letters are sure."""
     if any(word.text.startswith("-") and len(word.text) > 2 for word in words):
         raise UnprovedCommand(f"`{name}` with an option of several letters")
 

@@ -115,7 +115,6 @@ class BlockRenderer:
         return "\n".join([head, *(f"  {text}" for text in (*shown, *told))])
 
     def render_question(self, question: Question) -> str:
-        """Return the card of a gate's question, as `remit approvals` shows it."""
         card = card_lines([ListedQuestion(question, "open")])
         shown = sanitise_text("\n".join(cut_lines(card, MAX_CARD_LINES, "")))
         return shown if self.is_coloured else click.unstyle(shown)
@@ -188,7 +187,6 @@ def describe_subject(arguments: Mapping[str, Any]) -> str:
 
 
 def read_failure(text: str) -> str:
-    """Return the words of a failure in the shape of a violation; any other text unchanged."""
     if not text.startswith('{"status":"error"'):
         return text
     try:

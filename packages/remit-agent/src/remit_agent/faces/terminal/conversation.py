@@ -199,9 +199,6 @@ class SessionConversation:
             self.show_status()
 
     def take_streamed(self, event: RunEvent) -> bool:
-        """Show an event of the turn under way; return False for any other event. Text of children is not
-        shown.
-        """
         match event.data:
             case StreamedText(text=text) if event.event == "text":
                 if whole := self.text.add(text):
@@ -261,7 +258,6 @@ class SessionConversation:
         self.screen.app.invalidate()
 
     async def watch_work(self) -> None:
-        """Say whether the run works or waits, and read the run's intent again at each stop."""
         while True:
             await self.session.wait_until_idle()
             self.screen.is_working = False
@@ -341,9 +337,6 @@ def find_next_mode(session: Session) -> str:
 
 
 def complete_word(before: str, root: Path) -> str:
-    """Return what completes the last word of `before`: a command at the beginning, or a file below `root` after `@`.
-    Several that fit are completed as far as they agree.
-    """
     if before.startswith("/") and " " not in before:
         names = [command.partition(" ")[0] for command in COMMANDS]
         return extend_word(before, names)
@@ -363,7 +356,6 @@ def complete_word(before: str, root: Path) -> str:
 
 
 def extend_word(word: str, names: list[str]) -> str:
-    """Return the common continuation of the names beginning with `word`."""
     fitting = [name for name in names if name.startswith(word)]
     columns = zip(*fitting, strict=False)
     agreed = "".join(letters[0] for letters in takewhile(lambda letters: len({*letters}) == 1, columns))

@@ -137,7 +137,6 @@ class LineFace:
         return self.ended
 
     async def take_input(self, line: bytes) -> None:
-        """Act on a line of JSON input. A line that cannot be read is said on standard error."""
         try:
             given = msgspec.json.decode(line, type=prepare_type(InputLine))
         except (msgspec.DecodeError, msgspec.ValidationError) as error:

@@ -37,7 +37,6 @@ def propose_rule_words(question: AnyQuestion) -> str:
 
 
 def describe_answers(question: AnyQuestion) -> str:
-    """Return the answers to a question, for the prompt."""
     if isinstance(question, Question) and (typed := choose_typed_word(question)):
         return f"{typed} and Enter: yes once · n no · or the reason why not"
     if isinstance(question, Question):

@@ -174,7 +174,6 @@ def open_configured_gate(repo: Path) -> Gate:
 
 
 def read_task(task: str | None) -> str:
-    """Return the task: the argument, or standard input for `-` and where a pipe comes in."""
     if task == "-" or (task is None and not sys.stdin.isatty()):
         try:
             return sys.stdin.buffer.read().decode().strip()
@@ -279,7 +278,6 @@ def print_prompt(arguments: RunArguments) -> None:
 
 
 def export_run(folder: RunDirectory, form: str) -> Iterator[str]:
-    """Yield the lines of the export. As `roo` it is one JSON object with a key for each of the three files."""
     lines = read_journal(folder)
     if form == "jsonl":
         yield from (redact_document(msgspec.to_builtins(line)).decode() for line in lines)
@@ -290,9 +288,6 @@ def export_run(folder: RunDirectory, form: str) -> Iterator[str]:
 
 
 def redact_document(document: dict[str, Any]) -> bytes:
-    """Return the document as JSON without secrets. Each text is masked by itself: in JSON, the `n` of an escaped line
-    end would hide where a secret begins. The whole is masked again: names beside texts tell secrets too.
-    """
     return redact(json.encode(redact_texts(document)).decode()).encode()
 
 

@@ -134,7 +134,6 @@ class AgentScreen:
     # --- layout ----------------------------------------------------------------------------------------------
 
     def make_application(self) -> Application[None]:
-        """Return the live region: streamed lines, the prompt or a card's answers, the line of states."""
         live = Window(FormattedTextControl(self.show_live), height=MAX_LIVE_LINES, wrap_lines=False)
         control = BufferControl(self.buffer, input_processors=[BeforeInput(self.show_prompt)])
         prompt = Window(control, height=self.measure_prompt, wrap_lines=True)
@@ -196,7 +195,6 @@ class AgentScreen:
         self.has_earlier_words = self.has_earlier_words and bool(self.buffer.text)
 
     def takes_card_key(self) -> bool:
-        """Return True if a single key answers the card: nothing is typed, and no key came lately."""
         return bool(self.card_keys) and not self.buffer.text and self.quiet_s >= QUIET_S
 
     def press_card_key(self, key: str) -> None:
@@ -216,7 +214,6 @@ class AgentScreen:
         self.buffer.reset()
 
     def add_paste(self, text: str) -> None:
-        """Take a paste; a long one stands as a short mark in the prompt, and whole in the message."""
         clean = text.replace("\r\n", "\n").replace("\r", "\n")
         if clean.count("\n") < MAX_PASTED_LINES:
             self.buffer.insert_text(clean)
@@ -256,7 +253,6 @@ def measure_terminal() -> Size:
 
 
 def make_key_bindings(screen: AgentScreen) -> KeyBindings:
-    """Return the bindings; what they do is in the screen."""
     keys = KeyBindings()
     has_card = Condition(screen.takes_card_key)
     is_empty = Condition(lambda: not screen.buffer.text)

@@ -116,7 +116,6 @@ class Journal:
 
 
 def find_whole_length(content: bytes) -> int:
-    """Return the length up to the last whole line: a line that a power cut left torn or as zeros does not count."""
     end = content.rfind(b"\n") + 1
     while end:
         start = content.rfind(b"\n", 0, end - 1) + 1

@@ -268,7 +268,6 @@ def join_told(text: str, told: str) -> str:
 
 
 def describe_ended_command(line: CommandEndedLine) -> str:
-    """Return Remit's words on the end of a command, without its output: the output may say what it likes."""
     state = line.text.partition("\n")[0]
     return (
         f"The command in the background with the output {name_output(line.id)} has ended. {state}\n{line.told}".strip()

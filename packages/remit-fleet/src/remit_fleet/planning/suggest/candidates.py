@@ -45,7 +45,6 @@ def find_candidates(
 
 
 def _list_named_files(brief: str, files: Sequence[str]) -> Iterable[str]:
-    """Return the files named in the brief by path, by folder, or by a unique file name."""
     by_name: dict[str, list[str]] = {}
     by_folder: dict[str, list[str]] = {}
     for file in files:

@@ -113,9 +113,6 @@ def suggest_parts(
 
 
 def _share_out(wanted: Sequence[Sequence[str]], strengths: Strengths) -> list[list[str]]:
-    """Assign each file to one intent: a contested file to the intent with the strongest coupling; at equal coupling to
-    the intent of its folder, and at last to the smallest part.
-    """
     wishes: dict[str, list[int]] = {}
     for number, paths in enumerate(wanted):
         for path in paths:
@@ -146,7 +143,6 @@ def _share_out(wanted: Sequence[Sequence[str]], strengths: Strengths) -> list[li
 
 
 def _cut_files(files: Sequence[str], strengths: Strengths, count: int) -> list[list[str]]:
-    """Cut files into parts: the strongest pairs are joined first, while no part exceeds its share."""
     atoms = _list_atoms(files, count)
     atom_of = {path: number for number, atom in enumerate(atoms) for path in atom}
     links: list[dict[int, float]] = [{} for _ in atoms]
@@ -162,7 +158,6 @@ def _cut_files(files: Sequence[str], strengths: Strengths, count: int) -> list[l
 
 
 def _list_atoms(files: Sequence[str], count: int) -> list[list[str]]:
-    """Return indivisible groups of files: the files of a folder, or single files of a folder larger than a part."""
     by_folder: dict[str, list[str]] = {}
     for path in files:
         by_folder.setdefault(path.rpartition("/")[0], []).append(path)
@@ -173,7 +168,6 @@ def _list_atoms(files: Sequence[str], count: int) -> list[list[str]]:
 
 
 def _join_atoms(sizes: Sequence[int], links: list[dict[int, float]], cap: float, count: int) -> list[list[int]]:
-    """Join atoms by strength over the root of both sizes, the best pair first, until `count` groups are left."""
     sizes = list(sizes)
     members = [[number] for number in range(len(sizes))]
 
@@ -209,7 +203,6 @@ def _join_atoms(sizes: Sequence[int], links: list[dict[int, float]], cap: float,
 
 
 def _pack_groups(groups: Sequence[Sequence[str]], cap: float, count: int) -> list[list[str]]:
-    """Return `count` groups: the largest groups, each joined with smaller groups of neighbouring folders."""
     ordered = sorted(groups, key=lambda group: (-len(group), group[0]))
     parts = [list(group) for group in ordered[:count]]
     depths = [_list_folders(part) for part in parts]
@@ -242,10 +235,6 @@ def _list_folders(paths: Iterable[str]) -> set[str]:
 def _list_patterns(
     part_of: Mapping[str, int], files: Sequence[str], count: int, commons: Sequence[str]
 ) -> list[tuple[str, ...]]:
-    """Return for each part the fewest folders without files of a different part, and the names of its remaining files.
-
-    A folder with a file outside of every part is not taken whole, and commons are left out.
-    """
     below: dict[str, set[int | None]] = {}
     inside: dict[str, set[int | None]] = {}
     for path in {*files, *part_of}.difference(commons):
@@ -281,7 +270,6 @@ def _are_apart(patterns: Sequence[tuple[str, ...]]) -> bool:
 
 
 def _count_straddles(commits: Sequence[Commit], part_of: Mapping[str, int]) -> dict[int, list[Straddle]]:
-    """Return for each part the parts changed together with the part by recent commits, most frequent first."""
     touched = [(c.id, sorted({part_of[p] for p in c.paths if p in part_of})) for c in commits[:RECENT_COMMITS]]
     alone = Counter(part for _, parts in touched for part in parts)
     both: dict[tuple[int, int], list[str]] = {}
@@ -300,7 +288,6 @@ def _count_straddles(commits: Sequence[Commit], part_of: Mapping[str, int]) -> d
 def _measure_held_out(
     history: RepositoryHistory, cut: Callable[[RepositoryHistory], list[list[str]]]
 ) -> tuple[int, float | None, float | None]:
-    """Return the number of held-out commits, their share inside a single part, and their share inside a random part."""
     newest = int(len(history.commits) * HELD_OUT_SHARE)
     if newest == 0:
         return 0, None, None
