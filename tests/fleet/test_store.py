@@ -229,3 +229,10 @@ def test_an_address_that_is_none_is_refused_with_the_forms_that_are(url: str) ->
     with pytest.raises(StoreError, match=r"use sqlite:///PATH or postgresql://USER@HOST/NAME") as refused:
         Store(url)
     assert "secret" not in str(refused.value)
+
+
+def test_a_worker_of_an_older_version_that_fills_no_new_column_is_read(store: Store) -> None:
+    engine = open_engine(store)
+    with store.write() as connection:
+        connection.execute(sa.update(fleet_store.workers).values(needs_model=sa.null(), repositories=sa.null()))
+    assert [worker.needs_model for worker in engine.read_board().workers.values()] == [()]

@@ -10,8 +10,22 @@ from gate.driving import governed
 from remit.console.control import ConsoleControl
 from remit.gate.gate import Gate
 from remit.provenance.why.conversation_store import DATABASE_FILE, Conversations
-from remit.servers.daemon import Daemon, HookRequest
+from remit.servers.daemon import VERSION_MISMATCH, Daemon, HookRequest
 from remit.servers.hook import HookFrame
+
+
+def test_a_daemon_whose_files_were_replaced_leaves_the_call_to_a_fresh_process(home: Path, tmp_path: Path) -> None:
+    installed, newer = tmp_path / "remit.py", tmp_path / "newer.py"
+    installed.touch()
+    newer.touch()
+    daemon = Daemon(home, "1", ConsoleControl(home), installed=str(installed))
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        assert not daemon.sends_away(ours, "1")
+        newer.replace(installed)
+        assert daemon.sends_away(ours, "1")
+        assert theirs.recv(9) == VERSION_MISMATCH
+    assert daemon.stopping.is_set()
 
 
 def test_the_daemon_keeps_what_was_said_before_the_agent_deletes_it(repository: Path, home: Path) -> None:

@@ -44,6 +44,7 @@ from typing import Protocol, TypeAlias
 from msgspec import DecodeError, Struct, ValidationError, json
 from msgspec.structs import replace
 
+import remit
 from remit.adapters import HookReply
 from remit.core.acts import Act
 from remit.core.agents import ROWS
@@ -202,6 +203,15 @@ class ConsoleService(Protocol):
     def restore(self, environment: Callable[[], Environment], given_up: threading.Event) -> None: ...
 
 
+def mark_installation(path: str) -> tuple[int, int] | None:
+    """Return what changes when the file is replaced; None without it."""
+    try:
+        found = os.stat(path)  # noqa: PTH116  at each call
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns
+
+
 class Daemon:
     """Listener on the daemon's socket; `serve` returns after idleness, a stop, or a client of another version."""
 
@@ -212,8 +222,10 @@ class Daemon:
         console: ConsoleService,
         idle_s: float = IDLE_TIMEOUT_S,
         clock: Clock = SYSTEM_CLOCK,
+        installed: str = str(remit.__file__),
     ) -> None:
         self.home, self.version, self.console, self.clock = home, version, console, clock
+        self.installed, self.mark = installed, mark_installation(installed)
         self.idle_s = idle_s
         self.stopping = threading.Event()
         self.watches = WorktreeWatchers()
@@ -434,16 +446,24 @@ class Daemon:
             write_log_line(trouble)
 
     def pass_on_client(self, connection: socket.socket, head: bytes) -> None:
-        if unpack_request(head).version != self.version:
-            self.stopping.set()
-            connection.sendall(VERSION_MISMATCH)
-        else:
+        """Hand an MCP client to the process that serves tools, which acknowledges once it serves. One that is not
+        acknowledged comes again.
+        """
+        if not self.sends_away(connection, unpack_request(head).version):
             self.tools.hand_over(connection, head)
 
+    def sends_away(self, connection: socket.socket, version: str) -> bool:
+        """Return whether the client has to ask a fresh process: it is of another version, or this installation was
+        replaced, and a module that is not loaded yet would be another version's. The daemon then leaves.
+        """
+        if version == self.version and mark_installation(self.installed) == self.mark:
+            return False
+        self.stopping.set()
+        connection.sendall(VERSION_MISMATCH)
+        return True
+
     def reply_to_client(self, connection: socket.socket, pid: int, request: HookRequest) -> None:
-        if request.version != self.version:
-            self.stopping.set()
-            connection.sendall(VERSION_MISMATCH)
+        if self.sends_away(connection, request.version):
             return
         connection.sendall(ACKNOWLEDGEMENT)
         if request.frame.agent in QUESTION_COMMANDS:

@@ -475,19 +475,9 @@ def read_values(connection: sa.Connection, kind: type[S], query: sa.Select[Any])
 
 
 def value_of(row: Mapping[Any, Any], kind: type[S]) -> S:
+    """Return the row as a value; an empty column, such as one that an older worker does not know, as its default."""
     known = kind.__struct_fields__
-    return convert(
-        {str(k): v for k, v in row.items() if k in known and not (v is None and k in UNSET_FIELDS)}, prepare_type(kind)
-    )
-
-
-UNSET_FIELDS = frozenset(
-    (
-        *("needs", "scope", "sessions", "agents", "flaky", "failures", "recent", "limits", "body"),
-        *("members", "repositories", "rivals", "finished", "paths"),
-    )
-)
-"""Columns of documents that may be empty where the value has a default."""
+    return convert({str(k): v for k, v in row.items() if k in known and v is not None}, prepare_type(kind))
 
 
 def row_of(value: Struct, table: sa.Table) -> dict[str, Any]:
