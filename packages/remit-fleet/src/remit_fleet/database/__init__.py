@@ -1,1 +1,1 @@
-"""Fleet database: its tables, the rows of the board, notices, past attempts, and troubles of the connection."""
+"""Fleet database: its tables, the rows of the board, notes and past of attempts, and causes of an unusable database."""
