@@ -163,7 +163,7 @@ def test_a_teammates_log_is_trusted_by_its_key(agent: Agent, tmp_path: Path, hom
     run_git(tmp_path, "clone", "-q", str(agent.cwd), str(other))
     (home / ".local/state/remit").rename(home / "other-machine")
     governed(other)
-    assert data(other, "ledger", "import", str(view))["records"] > 3
+    assert data(other, "import", str(view))["records"] > 3
     assert "(unproved)" in remit(other, "log", "--event", "mutation")
     (other / ".orchestration" / "remit.toml").write_text(f'mode = "enforce"\n[ledger]\ntrusted_keys = ["{key}"]\n')
     assert "(unproved)" not in remit(other, "log", "--event", "mutation")
