@@ -79,15 +79,15 @@ ENTRIES = list_entries()
 def find_files(entries: Sequence[Entry], patterns: Sequence[str]) -> set[str]:
     """Return the files that each entry is in; a file that fits one of the patterns counts as the pattern."""
     nearest_first = sorted(patterns, key=len, reverse=True)
-    return set[str].intersection(
-        *(
-            {
-                next((pattern for pattern in nearest_first if fnmatch(path, pattern)), path)
-                for path in (*own, *(path for path, text in TEXTS.items() if re.search(names, text)))
-            }
-            for names, own in entries
-        )
-    )
+    counted = {path: next((p for p in nearest_first if fnmatch(path, p)), path) for path in TEXTS}
+    found: set[str] | None = None
+    for names, own in entries:
+        # A file that an earlier entry is not in is not searched again.
+        searched = [path for path, name in counted.items() if found is None or name in found]
+        named = {*own, *(path for path in searched if re.search(names, TEXTS[path]))}
+        each = {counted.get(path) or next((p for p in nearest_first if fnmatch(path, p)), path) for path in named}
+        found = each if found is None else found & each
+    return found or set()
 
 
 def test_the_table_has_each_kind_once() -> None:

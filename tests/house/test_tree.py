@@ -115,6 +115,8 @@ AGENT_NAME = re.compile("|".join(row.binary for row in ROWS.values()), re.IGNORE
 
 def names_an_agent(source: str) -> bool:
     """Whether a string besides the docstrings holds the name of an agent."""
+    if AGENT_NAME.search(source) is None:
+        return False
     nodes = list(ast.walk(ast.parse(source)))
     docstrings = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
     return any(
