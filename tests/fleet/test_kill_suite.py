@@ -7,7 +7,7 @@ import os
 import signal
 import time
 from collections.abc import Generator
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 
 import pytest
@@ -16,6 +16,7 @@ from fleet.fleet_driving import Fleet, git
 from fleet.killing import Killer
 from fleet.postgres import Postgres, running_postgres
 from processes import fields
+from remit.workspace.safe_files import hold_lock
 
 pytestmark = pytest.mark.timeout(900)
 SEED = int(os.environ.get("REMIT_SEED", "20261127"))
@@ -65,7 +66,10 @@ def test_a_frozen_worker_that_wakes_gets_no_call_and_moves_no_ref(fleet: Fleet) 
     frozen = fleet.start_worker(1, 1000)
     fleet.start_plan(ids)
     fleet.wait_until(lambda: "SessionStart 0" in read_feed(fleet, ids[0], 1))
-    fleet.suspend(frozen)
+    with ExitStack() as locks:  # a worker frozen in a heartbeat would hold them, and the next attempt wait for minutes
+        for own in (fleet.root / ".git" / "worktrees").iterdir():
+            locks.enter_context(hold_lock(own / "remit-own", timeout_s=60))
+        fleet.suspend(frozen)
     fleet.release_agents()
     fleet.wait_until(lambda: asks_hook(fleet))
     fleet.start_worker(1, 0.2)
