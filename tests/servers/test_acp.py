@@ -261,7 +261,7 @@ def test_the_mode_is_switched_and_a_plan_is_shown(repository: Path) -> None:
 def test_servers_of_the_editor_are_the_agents(repository: Path) -> None:
     given = {"server_name": "notes", "tool_name": "add", "arguments": {"a": 2, "b": 40}}
     model = script_of(repository, [call("use_mcp_tool", **given)], [DONE])
-    program = Path(__file__).parents[1] / "host" / "mcp_server.py"
+    program = Path(__file__).parents[1] / "agent" / "mcp_server.py"
 
     async def work(agent: Any, editor: Editor) -> None:
         notes = schema.McpServerStdio(name="notes", command=sys.executable, args=[str(program)], env=[])
