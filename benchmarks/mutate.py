@@ -37,6 +37,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
 from mutants import ROOMS, ROOT, Mutant, Room, find_enums, list_functions, list_mutants, read_survivors
+from sources import PACKAGES
 
 MAX_CHANGED = 40
 """Mutants of a run with `--changed`."""
@@ -209,9 +210,8 @@ def find_live_functions(mutants: Iterable[Mutant]) -> dict[str, list[FunctionTyp
     """Import the files of the mutants, and return their functions by file and name, whatever wraps them."""
     paths = {mutant.path for mutant in mutants}
     for path in sorted(paths):
-        importlib.import_module(
-            ".".join(path.relative_to(ROOT / "src").with_suffix("").parts).removesuffix(".__init__")
-        )
+        folder = next(package.parent for package in PACKAGES if path.is_relative_to(package))
+        importlib.import_module(".".join(path.relative_to(folder).with_suffix("").parts).removesuffix(".__init__"))
     files = {str(path) for path in paths}
     found: dict[str, list[FunctionType]] = {}
     for one in gc.get_objects():
@@ -221,7 +221,9 @@ def find_live_functions(mutants: Iterable[Mutant]) -> dict[str, list[FunctionTyp
 
 
 def is_own_cache(one: object) -> bool:
-    return isinstance(one, type(find_enums)) and (one.__module__ or "").startswith("remit.")
+    return isinstance(one, type(find_enums)) and (one.__module__ or "").partition(".")[0] in {
+        package.name for package in PACKAGES
+    }
 
 
 # -- the command ---------------------------------------------------------------------------------------------
@@ -230,7 +232,10 @@ def is_own_cache(one: object) -> bool:
 def find_changed(base: str) -> Callable[[Mutant], bool]:
     """Return the question whether a mutant lies in a function that was changed since a commit."""
     diff = subprocess.run(
-        ["git", "-C", str(ROOT), "diff", "-U0", base, "--", "src/remit"], check=True, capture_output=True, text=True
+        ["git", "-C", str(ROOT), "diff", "-U0", base, "--", "src", "packages"],
+        check=True,
+        capture_output=True,
+        text=True,
     ).stdout
     lines: dict[Path, set[int]] = {}
     path = ROOT

@@ -24,6 +24,7 @@ from contextlib import suppress
 from ctypes import memmove
 from functools import cache
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from pkgutil import walk_packages
 from typing import IO, Any, AnyStr
@@ -196,9 +197,9 @@ def end_forking(line: socket.socket, forking: "subprocess.Popen[bytes]") -> None
 
 def import_commands() -> None:
     """Import what commands import, as far as it is installed."""
-    import remit.cli
-
-    names = [module.name for module in walk_packages(remit.cli.__path__, "remit.cli.")]
+    rooms = (find_spec(room) for room in ("remit.cli", "remit_fleet.commands", "remit_agent.faces"))
+    found = [room for room in rooms if room is not None]
+    names = [m.name for room in found for m in walk_packages(room.submodule_search_locations, f"{room.name}.")]
     for name in (*names, *HEAVY_MODULES):
         with suppress(ImportError):
             import_module(name)

@@ -58,4 +58,4 @@ def loaded_errors() -> list[ModuleType]:
     """Return the modules of errors of the parts at work in this process: a room that is not loaded raises nothing."""
     modules = [f"{part.package}.extension" for part in PARTS]
     names = [sys.modules[name].EXTENSION.errors for name in modules if name in sys.modules]
-    return [import_module(name) for name in names if name.rpartition(".")[0] in sys.modules and name]
+    return [import_module(name) for name in names if name.rpartition(".")[0] in sys.modules]

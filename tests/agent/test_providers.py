@@ -116,8 +116,9 @@ def test_without_the_extra_the_command_that_installs_it_is_named(package: str, a
 
 
 def test_a_missing_module_of_remits_own_is_no_missing_extra() -> None:
-    with pytest.raises(ModuleNotFoundError, match=r"remit\.nothing"), name_missing_extra():
-        raise ModuleNotFoundError("No module named 'remit.nothing'", name="remit.nothing")
+    for own in ("remit.nothing", "remit_agent.nothing"):
+        with pytest.raises(ModuleNotFoundError, match=own), name_missing_extra():
+            raise ModuleNotFoundError(f"No module named {own!r}", name=own)
     with pytest.raises(ExtraMissing), name_missing_extra():
         raise ModuleNotFoundError("No module named 'acp.x'", name="acp.x")
 

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -36,6 +37,7 @@ from remit_fleet.workers.agent import (
     claim_slot,
     explain_unwired,
     find_links,
+    list_tool_paths,
     make_jail,
     prepare_state,
     run_setup,
@@ -359,3 +361,10 @@ def test_an_agent_that_is_cancelled_before_its_start_is_not_started(tmp_path: Pa
     process.cancel(AttemptEnd.LOST, "its worker was stopped")
     assert process.wait() == AgentEnd(None, AttemptEnd.LOST, "its worker was stopped")
     assert not (tmp_path / "made").exists()
+
+
+@pytest.mark.parametrize("package", ["remit", "remit_hook", "remit_agent", "remit_fleet"])
+def test_the_jail_shows_each_package_of_a_checkout_in_the_home(package: str) -> None:
+    spec = find_spec(package)
+    assert spec is not None
+    assert Path(str(spec.origin)).resolve().parent in list_tool_paths(("true",), "/usr/bin")

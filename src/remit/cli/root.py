@@ -107,10 +107,9 @@ class MissingCommand(click.Command):
 
     def invoke(self, ctx: click.Context) -> NoReturn:
         from remit.cli.output import Failure, fail  # not needed by other commands
-        from remit.core.extras import describe_installation
+        from remit.core.extras import DISTRIBUTIONS, describe_installation
 
-        package = self.part.package.replace("_", "-")
-        message = f"`remit {self.name}` needs the extra `{self.part.extra}`: the package {package} is not installed"
+        message = f"`remit {self.name}` needs the extra `{self.part.extra}`: the package {DISTRIBUTIONS[self.part.extra]} is not installed"
         fail(Failure(self.part.code, message, fix=describe_installation(self.part.extra)), "--json" in ctx.args)
 
 

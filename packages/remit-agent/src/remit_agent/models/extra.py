@@ -24,6 +24,6 @@ def name_missing_extra(extra: str = "agent") -> Generator[None]:
         # The library of models wraps the error of a missing SDK in an ImportError with words of its own.
         missing = error if isinstance(error, ModuleNotFoundError) else error.__cause__
         name = (getattr(missing, "name", None) or "").partition(".")[0]
-        if name in ("", "remit"):
+        if not name or name.startswith("remit"):
             raise
         raise ExtraMissing(name, extra) from error

@@ -19,7 +19,6 @@ from remit_fleet.board import (
     FleetEvent,
     FleetRepository,
     LandingRun,
-    Task,
     TaskKey,
 )
 from remit_fleet.database.rows import DatabaseRows, change_rows, is_key
@@ -33,7 +32,6 @@ from remit_fleet.database.store import (
     read_values,
     workers,
 )
-from remit_fleet.database.store import tasks as task_rows
 from remit_fleet.engines.engine import Engine
 from remit_fleet.engines.workflows import WorkQueues
 from remit_fleet.moves import give_up_landing
@@ -172,11 +170,6 @@ class DbosEngine(Engine):
         query = sa.select(attempts).where(*is_key(attempts, key)).order_by(attempts.c.attempt)
         with self.store.read() as connection:
             return read_values(connection, Attempt, query)
-
-    def list_plan(self, plan: str) -> tuple[Task, ...]:
-        query = sa.select(task_rows).where(task_rows.c.plan == plan).order_by(task_rows.c.intent)
-        with self.store.read() as connection:
-            return read_values(connection, Task, query)
 
     def read_board(self) -> Board:
         """Return the current board. Only workers with a recent heartbeat are included."""

@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from importlib.util import find_spec
 from pathlib import Path
 
 from msgspec import DecodeError, Struct, json
@@ -23,6 +24,7 @@ from remit.core.agents import AGENTS, ROWS
 from remit.core.agents.row import AgentCommand
 from remit.core.call import OWN_AGENT
 from remit.core.machine_paths import ATTEMPT_MARK, CLIENT_PATH, STATE_FOLDER, TEMPORARY_FOLDERS
+from remit.extensions import PARTS
 from remit.gate.hooks.verify_commands import OUTPUT_TAIL_BYTES
 from remit.gate.machine import Environment
 from remit.wiring.agents import SettingsPlace, find_user_place
@@ -259,12 +261,14 @@ def find_agent_files(agent: str, home: Path, moved: Mapping[str, str]) -> tuple[
     return (place.user_file(row, f"{row.config_folder}/"),), tuple(place.user_file(row, name) for name in names)
 
 
-PACKAGE_FOLDER = Path(__file__).resolve().parents[2]
-"""Folder of Remit's package: outside of this Python's folders in a checkout that is installed to be edited."""
+def list_package_folders() -> list[Path]:
+    """Return the folders of Remit's packages: outside of this Python's in a checkout that is installed to be edited."""
+    specs = (find_spec(name) for name in ("remit", "remit_hook", *(part.package for part in PARTS)))
+    return [Path(spec.origin).resolve().parent for spec in specs if spec and spec.origin]
 
 
 def list_tool_paths(words: Sequence[str], search_path: str) -> Iterator[Path]:
-    yield PACKAGE_FOLDER
+    yield from list_package_folders()
     for name in (*search_path.split(os.pathsep), f"{sys.prefix}/bin", f"{sys.base_prefix}/bin"):
         folder = Path(name)
         if folder.is_absolute():
