@@ -109,8 +109,9 @@ class MissingCommand(click.Command):
         from remit.cli.output import Failure, fail  # not needed by other commands
         from remit.core.extras import DISTRIBUTIONS, describe_installation
 
-        message = f"`remit {self.name}` needs the extra `{self.part.extra}`: the package {DISTRIBUTIONS[self.part.extra]} is not installed"
-        fail(Failure(self.part.code, message, fix=describe_installation(self.part.extra)), "--json" in ctx.args)
+        extra = self.part.extra
+        message = f"`remit {self.name}` needs the extra `{extra}`: the package {DISTRIBUTIONS[extra]} is not installed"
+        fail(Failure(self.part.code, message, fix=describe_installation(extra)), "--json" in ctx.args)
 
 
 class LazyGroup(click.Group):
