@@ -221,8 +221,8 @@ def find_live_functions(mutants: Iterable[Mutant]) -> dict[str, list[FunctionTyp
 
 
 def is_own_cache(one: object) -> bool:
-    top = (getattr(one, "__module__", "") or "").partition(".")[0]
-    return isinstance(one, type(find_enums)) and top in {package.name for package in PACKAGES}
+    tops = {package.name for package in PACKAGES}
+    return isinstance(one, type(find_enums)) and (one.__module__ or "").partition(".")[0] in tops
 
 
 # -- the command ---------------------------------------------------------------------------------------------
